@@ -1,0 +1,71 @@
+//! Stamps the C-ABI entry points of the kernels.
+//!
+//! The block below a body is data twice over: the compiler checks it against the body's signature, and the
+//! builder parses it for the manifest, from which the host knows every kernel's parameters and constants.
+
+/// Names a body's parameters by group and stamps `<name>_entry_point__<kind>` for each element kind.
+///
+/// `copy` kernels move bits and have one entry per element width (`b8` … `b64`); `arithmetic` kernels have
+/// one per integer width (signed and unsigned wrap alike) and one per float type. `E` stands for the
+/// element type. Constants are `i32` or [`FastDivmod`](crate::divmod::FastDivmod).
+#[macro_export]
+macro_rules! entry {
+    (copy $name:ident $groups:tt) => {
+        $crate::stamp! { $name $groups b8 u8, b16 u16, b32 u32, b64 u64 }
+    };
+    (arithmetic $name:ident $groups:tt) => {
+        $crate::stamp! {
+            $name $groups
+            i8 u8, i16 u16, i32 u32, i64 u64,
+            f16 $crate::num::F16, bf16 $crate::num::Bf16, f32 f32, f64 f64
+        }
+    };
+}
+
+/// One entry point per `kind type` pair; used by [`entry!`] alone.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! stamp {
+    ($name:ident $groups:tt $($kind:ident $ty:ty),+) => {
+        $( $crate::stamp_one! { $name $kind $ty; $groups } )+
+    };
+}
+
+/// One entry point; used by [`stamp!`] alone.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! stamp_one {
+    (
+        $name:ident $kind:ident $ty:ty; {
+            args($($arg:ident: $arg_ty:ty),* $(,)?)
+            hidden($($hidden:ident: $hidden_ty:ty),* $(,)?)
+            constants($($constant:ident: $constant_ty:ident),* $(,)?)
+        }
+    ) => {
+        #[cfg(all(target_arch = "nvptx64", feature = "entries"))]
+        const _: () = {
+            type E = $ty;
+            #[unsafe(export_name = concat!(stringify!($name), "_entry_point__", stringify!($kind)))]
+            unsafe extern "ptx-kernel" fn entry_point($($arg: $arg_ty,)* $($hidden: $hidden_ty,)*) {
+                // SAFETY: the launch proves the body's contract before it gets here.
+                unsafe { $name::<E>($($arg,)* $($hidden,)* $($crate::spec!($constant: $constant_ty)),*) }
+            }
+        };
+    };
+}
+
+/// A specialization constant's value: the hole `__spec_<name>`, filled by the host before the JIT.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! spec {
+    ($name:ident: i32) => {
+        $crate::hole!(concat!("__spec_", stringify!($name))) as i32
+    };
+    ($name:ident: FastDivmod) => {
+        $crate::divmod::FastDivmod::from_parts(
+            $crate::hole!(concat!("__spec_", stringify!($name))),
+            $crate::hole!(concat!("__spec_", stringify!($name), "_magic")),
+            $crate::hole!(concat!("__spec_", stringify!($name), "_shift")),
+        )
+    };
+}

@@ -1,0 +1,34 @@
+//! Bodies of Cotangent's GPU kernels: one file an operation, forward and backward together.
+//!
+//! A kernel body is a plain generic function. Its parameters come in three groups, in this order: the
+//! caller's arguments, the hidden words that the launch fills, and the specialization constants. The
+//! [`entry!`] block beside each body names the groups and stamps one entry point per element kind; the
+//! builder compiles them to PTX (`ARCHITECTURE.md`, "From Rust to PTX").
+//!
+//! Built for a host, the crate is a plain library in which one thread plays a whole grid, so that bodies
+//! can be tested as ordinary Rust.
+#![no_std]
+#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch, core_intrinsics, stdarch_nvptx))]
+#![cfg_attr(target_arch = "nvptx64", allow(internal_features))]
+
+#[macro_use]
+mod entry;
+
+pub mod divmod;
+pub mod gpu;
+pub mod num;
+pub mod prelude;
+pub mod sweep;
+
+pub mod channel_cat;
+pub mod constant_pad1d;
+pub mod conv2d;
+pub mod flatten;
+pub mod upsample_nearest2d;
+
+/// A kernel must not be able to panic: the builder rejects PTX in which this handler is reachable.
+#[cfg(target_arch = "nvptx64")]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! {
+    loop {}
+}
