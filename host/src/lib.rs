@@ -1,1 +1,28 @@
-//! TODO
+//! Typed GPU kernels for the forward and backward pass of neural-network operations.
+//!
+//! Each [`Kernel`] is a struct with its constants as public fields. A [`Device`] launches it: on an NVIDIA
+//! GPU from PTX that ships with this crate, or on the CPU through a reference that follows the formula.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod device;
+mod divmod;
+#[cfg(feature = "cuda")]
+pub(crate) mod driver;
+mod element;
+mod error;
+mod kernel;
+pub mod kernels;
+pub mod launch;
+pub mod ops;
+mod plan;
+mod specialise;
+
+pub use device::{Buffer, Device, Stream};
+pub use element::{DType, Element, Num};
+pub use error::{Error, Result};
+pub use kernel::{Kernel, LaunchOptions};
+pub use ops::channel_cat::{ChannelCatBackward, ChannelCatForward};
+pub use ops::constant_pad1d::{ConstantPad1dBackward, ConstantPad1dForward};
+pub use ops::conv2d::{Conv2dBackward, Conv2dBackwardDw, Conv2dBackwardDx, Conv2dForward};
+pub use ops::flatten::{FlattenBackward, FlattenForward};
+pub use ops::upsample_nearest2d::{UpsampleNearest2dBackward, UpsampleNearest2dForward};

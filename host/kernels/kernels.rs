@@ -1,0 +1,2 @@
+/// Every kernel.
+pub static KERNELS: &[KernelInfo] = &[];

@@ -1,0 +1,366 @@
+//! The contract of a kernel: a struct with its constants, its source, and its launch.
+
+use std::num::NonZeroU32;
+
+use crate::element::DType;
+use crate::error::{Error, Result};
+use crate::kernels::KernelInfo;
+use crate::launch::{Constants, Launch};
+
+/// A typed kernel: constants chosen, element type fixed, ready for any number of launches.
+///
+/// The struct's constants are specialization constants: the shipped PTX has named holes, and the numbers are
+/// written in before the driver assembles the module.
+pub trait Kernel {
+    /// The caller's arguments. Pointers are device addresses (host addresses on the CPU) of contiguous
+    /// buffers unless strides are given; extents and strides count elements.
+    type Args<'a>;
+
+    /// SHA-256 of [`source`](Kernel::source), in hexadecimal.
+    fn id(&self) -> String;
+
+    /// The kernel function's name.
+    fn name(&self) -> &'static str;
+
+    /// The kernel function and its entry point as Rust source that the builder compiles to PTX.
+    fn source(&self) -> &str;
+
+    /// The kernel function's own Rust source, verbatim.
+    fn kernel_source(&self) -> &str;
+
+    /// The entry point's Rust source, with the constants as literals.
+    fn entry_point_source(&self) -> &str;
+
+    /// The symbol that the module exports: `{name}_entry_point`.
+    fn entry_point_name(&self) -> String;
+
+    /// The element type.
+    fn dtype(&self) -> DType;
+
+    /// What ships of this kernel.
+    fn info(&self) -> &'static KernelInfo;
+
+    /// Checks the fields, the arguments and the options against each other, and says what a GPU would run.
+    ///
+    /// # Errors
+    /// Whatever [`Error`] names: nothing contradictory gets as far as a launch.
+    fn prepare(&self, args: &Self::Args<'_>, options: &LaunchOptions<'_>) -> Result<Launch>;
+
+    /// Runs the CPU reference on host memory, after the same checks as [`prepare`](Kernel::prepare).
+    ///
+    /// # Errors
+    /// As [`prepare`](Kernel::prepare).
+    ///
+    /// # Safety
+    /// Every pointer is valid for the elements that the kernel's docs name, in host memory, and nothing else
+    /// writes to them meanwhile.
+    unsafe fn run_on_cpu(&self, args: &Self::Args<'_>, options: &LaunchOptions<'_>) -> Result<()>;
+}
+
+/// Everything about a launch that is not an argument of the kernel.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct LaunchOptions<'a> {
+    /// The stream to launch on; the device's own if none is given. The CPU has no streams.
+    pub stream: Option<&'a crate::Stream>,
+    /// Channel cat: how many rows.
+    pub rows: Option<i64>,
+    /// Gradients: add to what the output holds instead of overwriting it.
+    pub accumulate: bool,
+    /// The number of blocks, instead of the kernel's own choice. Any number is right.
+    pub grid: Option<NonZeroU32>,
+}
+
+impl<'a> LaunchOptions<'a> {
+    /// The defaults: the device's own stream, overwrite, the kernel's own grid.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Launches on this stream.
+    #[must_use]
+    pub fn stream(mut self, stream: &'a crate::Stream) -> Self {
+        self.stream = Some(stream);
+        self
+    }
+
+    /// Sets the number of rows of a channel cat.
+    #[must_use]
+    pub fn rows(mut self, rows: i64) -> Self {
+        self.rows = Some(rows);
+        self
+    }
+
+    /// Adds to the output instead of overwriting it.
+    #[must_use]
+    pub fn accumulate(mut self, accumulate: bool) -> Self {
+        self.accumulate = accumulate;
+        self
+    }
+
+    /// Sets the number of blocks.
+    #[must_use]
+    pub fn grid(mut self, blocks: NonZeroU32) -> Self {
+        self.grid = Some(blocks);
+        self
+    }
+}
+
+/// The largest magnitude of a constant; sums of a few of them stay inside 32 bits.
+pub(crate) const LARGEST_CONSTANT: i32 = 1 << 29;
+
+/// What values a constant may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rule {
+    Positive,
+    NotNegative,
+    Any,
+}
+
+impl Rule {
+    fn check(self, kernel: &'static str, name: &'static str, value: i32) -> Result<()> {
+        let (least, rule) = match self {
+            Self::Positive => (1, "must be between 1 and 2^29"),
+            Self::NotNegative => (0, "must be between 0 and 2^29"),
+            Self::Any => (-LARGEST_CONSTANT, "must be between -2^29 and 2^29"),
+        };
+        if (least..=LARGEST_CONSTANT).contains(&value) {
+            return Ok(());
+        }
+        Err(Error::Constant { kernel, name, value: i64::from(value), rule })
+    }
+}
+
+/// The names and rules of a kernel's constants, with their values.
+pub(crate) type Named = (&'static str, Rule, i32);
+
+pub(crate) fn check_constants(kernel: &'static str, constants: &[Named]) -> Result<()> {
+    constants.iter().try_for_each(|&(name, rule, value)| rule.check(kernel, name, value))
+}
+
+/// Fails if a public field no longer says what the kernel was built with.
+pub(crate) fn check_unedited(
+    info: &'static KernelInfo,
+    constants: &[Named],
+    built: &Constants,
+    sources: [&str; 3],
+) -> Result<()> {
+    let edited = |field| Err(Error::Edited { kernel: info.name, field });
+    for (&(name, _, value), &before) in constants.iter().zip(built) {
+        if value != before {
+            return edited(name);
+        }
+    }
+    let [kernel_source, entry_point_source, source] = sources;
+    if kernel_source != info.source {
+        return edited("kernel_source");
+    }
+    let joined = source
+        .strip_prefix(kernel_source)
+        .and_then(|rest| rest.strip_prefix("\n\n"))
+        .is_some_and(|rest| rest == entry_point_source);
+    if joined { Ok(()) } else { edited("source") }
+}
+
+/// `name__dtype__constants`, joined by two underscores.
+pub(crate) fn identifier(name: &str, dtype: DType, constants: &[Named]) -> String {
+    let mut id = format!("{name}__{dtype}");
+    for (_, _, value) in constants {
+        id.push_str("__");
+        id.push_str(&value.to_string());
+    }
+    id
+}
+
+/// Rust source of the entry point that calls the kernel with these constants as literals.
+pub(crate) fn entry_point_source(info: &KernelInfo, dtype: DType, constants: &[Named]) -> String {
+    let element = dtype.device_name();
+    let params: Vec<_> = info.args.iter().chain(info.hidden).collect();
+    let signature: Vec<_> = params
+        .iter()
+        .map(|param| {
+            let ty = if param.ty == "E" { element.to_owned() } else { param.ty.replace("*mut E", &format!("*mut {element}")) };
+            format!("    {}: {ty},\n", param.name)
+        })
+        .collect();
+    let literals = info.constants.iter().zip(constants).map(|(constant, (_, _, value))| {
+        if constant.divisor { format!("const {{ FastDivmod::new({value}) }}") } else { value.to_string() }
+    });
+    let call: Vec<_> = params.iter().map(|param| param.name.to_owned()).chain(literals).collect();
+    format!(
+        "#[unsafe(no_mangle)]\npub unsafe extern \"ptx-kernel\" fn {name}_entry_point(\n{}) {{\n    \
+         // SAFETY: the launch proves the kernel's contract.\n    \
+         unsafe {{ {name}::<{element}>({}) }}\n}}\n",
+        signature.concat(),
+        call.join(", "),
+        name = info.name,
+    )
+}
+
+/// SHA-256 in hexadecimal.
+pub(crate) fn sha256(text: &str) -> String {
+    use sha2::{Digest, Sha256};
+    use std::fmt::Write;
+    Sha256::digest(text).iter().fold(String::with_capacity(64), |mut hex, byte| {
+        write!(hex, "{byte:02x}").expect("writing to a String cannot fail");
+        hex
+    })
+}
+
+/// Stamps a kernel's struct, its constructors and its [`Kernel`] implementation.
+///
+/// What a kernel alone knows stays in two functions of its file: `plan`, which checks the arguments and adds
+/// the hidden words, and `reference`, which computes on the CPU.
+macro_rules! kernel {
+    (
+        $(#[$doc:meta])*
+        $kernel:ident($name:literal, $bound:ident) {
+            $( $(#[$field_doc:meta])* $constant:ident: $rule:ident, )+
+        }
+        args($($arg:ident: $arg_ty:ty),+ $(,)?)
+        plan($plan:path)
+        reference($reference:path)
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        pub struct $kernel<D: $bound> {
+            /// The kernel function's name.
+            pub name: &'static str,
+            /// Name, element type and constants, joined by two underscores.
+            pub id: String,
+            $( $(#[$field_doc])* pub $constant: i32, )+
+            /// The kernel function's own Rust source, verbatim.
+            pub kernel_source: String,
+            /// Rust source of the entry point, with the constants as literals.
+            pub entry_point_source: String,
+            /// Both sources, an empty line between them.
+            pub source: String,
+            built: $crate::launch::Constants,
+            element: std::marker::PhantomData<fn(D)>,
+        }
+
+        impl<D: $bound> $kernel<D> {
+            /// Builds the kernel for these constants.
+            ///
+            /// # Panics
+            /// On a constant that the kernel cannot have; the message names it.
+            pub fn new($($constant: i32),+) -> Self {
+                match Self::try_new($($constant),+) {
+                    Ok(kernel) => kernel,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+
+            /// Builds the kernel for these constants.
+            ///
+            /// # Errors
+            /// [`Error::Constant`](crate::Error::Constant) on a constant that the kernel cannot have.
+            pub fn try_new($($constant: i32),+) -> $crate::Result<Self> {
+                let info = Self::shipped();
+                let named: &[$crate::kernel::Named] =
+                    &[$((stringify!($constant), $crate::kernel::Rule::$rule, $constant)),+];
+                $crate::kernel::check_constants(info.name, named)?;
+                let kernel_source = info.source.to_owned();
+                let entry_point_source = $crate::kernel::entry_point_source(info, D::DTYPE, named);
+                Ok(Self {
+                    name: info.name,
+                    id: $crate::kernel::identifier(info.name, D::DTYPE, named),
+                    $($constant,)+
+                    source: format!("{kernel_source}\n\n{entry_point_source}"),
+                    kernel_source,
+                    entry_point_source,
+                    built: $crate::kernel::padded(&[$($constant),+]),
+                    element: std::marker::PhantomData,
+                })
+            }
+
+            fn shipped() -> &'static $crate::kernels::KernelInfo {
+                static INFO: std::sync::LazyLock<&'static $crate::kernels::KernelInfo> =
+                    std::sync::LazyLock::new(|| {
+                        $crate::kernels::find($name).expect("the builder generated this kernel")
+                    });
+                &INFO
+            }
+
+            fn check_fields(&self) -> $crate::Result<()> {
+                let named: &[$crate::kernel::Named] =
+                    &[$((stringify!($constant), $crate::kernel::Rule::$rule, self.$constant)),+];
+                $crate::kernel::check_constants($name, named)?;
+                let sources = [&*self.kernel_source, &*self.entry_point_source, &*self.source];
+                $crate::kernel::check_unedited(Self::shipped(), named, &self.built, sources)
+            }
+        }
+
+        impl<D: $bound> $crate::Kernel for $kernel<D> {
+            type Args<'a> = ($($arg_ty,)+);
+
+            fn id(&self) -> String {
+                $crate::kernel::sha256(&self.source)
+            }
+
+            fn name(&self) -> &'static str {
+                $name
+            }
+
+            fn source(&self) -> &str {
+                &self.source
+            }
+
+            fn kernel_source(&self) -> &str {
+                &self.kernel_source
+            }
+
+            fn entry_point_source(&self) -> &str {
+                &self.entry_point_source
+            }
+
+            fn entry_point_name(&self) -> String {
+                concat!($name, "_entry_point").to_owned()
+            }
+
+            fn dtype(&self) -> $crate::DType {
+                D::DTYPE
+            }
+
+            fn info(&self) -> &'static $crate::kernels::KernelInfo {
+                Self::shipped()
+            }
+
+            fn prepare(
+                &self,
+                args: &Self::Args<'_>,
+                options: &$crate::LaunchOptions<'_>,
+            ) -> $crate::Result<$crate::launch::Launch> {
+                self.check_fields()?;
+                let mut params = $crate::launch::Params::new();
+                let ($($arg,)+) = args;
+                $( $crate::launch::IntoParam::push_to($arg, &mut params); )+
+                let mut plan = $crate::plan::Plan::new(Self::shipped(), D::DTYPE, self.built, params);
+                $plan(self, args, options, &mut plan)?;
+                plan.finish(options)
+            }
+
+            unsafe fn run_on_cpu(
+                &self,
+                args: &Self::Args<'_>,
+                options: &$crate::LaunchOptions<'_>,
+            ) -> $crate::Result<()> {
+                let launch = self.prepare(args, options)?;
+                if launch.work() > 0 {
+                    // SAFETY: by this function's contract; the arguments passed the kernel's checks.
+                    unsafe { $reference(self, args, options) };
+                }
+                Ok(())
+            }
+        }
+    };
+}
+
+pub(crate) use kernel;
+
+/// Constants in their fixed-size place.
+pub(crate) fn padded(values: &[i32]) -> Constants {
+    let mut constants = Constants::default();
+    constants[..values.len()].copy_from_slice(values);
+    constants
+}

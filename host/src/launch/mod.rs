@@ -1,0 +1,139 @@
+//! A launch as data: which module, which constants, which parameters, which geometry.
+//!
+//! A kernel's checks turn its arguments into a [`Launch`]; a GPU, or anything else that can execute PTX,
+//! carries it out. Nothing here needs a device.
+
+mod params;
+
+use crate::error::Result;
+use crate::kernels::{KernelInfo, Module};
+use crate::specialise::specialise;
+
+pub use params::Params;
+pub(crate) use params::{Divisor, Divisor64, IntoParam};
+
+/// Threads a block at most. Eight such blocks fill a multiprocessor of every architecture served.
+const MAX_THREADS: u64 = 256;
+
+/// The largest grid x.
+pub(crate) const MAX_GRID: u64 = (1 << 31) - 1;
+
+/// The shape of a launch. Only x is used: y and z stop at 65,535 blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Blocks.
+    pub grid_x: u32,
+    /// Threads a block.
+    pub block_x: u32,
+    /// Dynamic shared memory a block, in bytes.
+    pub shared_bytes: u32,
+}
+
+impl Geometry {
+    /// The geometry for this many tiles of `area` elements: one block a tile, up to the largest grid (blocks
+    /// then take several), and a thread an element, up to 256.
+    pub fn tiles(tiles: u64, area: u64) -> Self {
+        let threads = area.clamp(1, MAX_THREADS).next_multiple_of(32);
+        Self { grid_x: tiles.clamp(1, MAX_GRID) as u32, block_x: threads as u32, shared_bytes: 0 }
+    }
+}
+
+/// What a launch does with a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reads it.
+    Read,
+    /// Writes every element that the contract names, and reads none.
+    Write,
+    /// Adds to it.
+    Accumulate,
+}
+
+/// How many buffers a launch may touch.
+pub(crate) const MAX_BUFFERS: usize = 5;
+
+/// A buffer that a launch touches.
+#[derive(Clone, Copy, Debug)]
+pub struct Touched {
+    /// The argument's name.
+    pub name: &'static str,
+    /// Its address on the device.
+    pub address: u64,
+    /// Bytes from the address that the kernel may touch.
+    pub bytes: u64,
+    /// What it does with them.
+    pub access: Access,
+}
+
+impl Touched {
+    pub(crate) const NONE: Self = Self { name: "", address: 0, bytes: 0, access: Access::Read };
+}
+
+/// How many constants a kernel may have.
+pub(crate) const MAX_CONSTANTS: usize = 8;
+
+/// Constants in a kernel's order; unused places are zero.
+pub(crate) type Constants = [i32; MAX_CONSTANTS];
+
+/// A checked launch.
+#[derive(Clone)]
+pub struct Launch {
+    pub(crate) kernel: &'static KernelInfo,
+    pub(crate) module: &'static Module,
+    pub(crate) constants: Constants,
+    pub(crate) params: Params,
+    pub(crate) touched: [Touched; MAX_BUFFERS],
+    pub(crate) buffers: usize,
+    pub(crate) work: u64,
+    pub(crate) geometry: Geometry,
+}
+
+impl Launch {
+    /// The kernel.
+    pub fn kernel(&self) -> &'static KernelInfo {
+        self.kernel
+    }
+
+    /// The module that serves the element type.
+    pub fn module(&self) -> &'static Module {
+        self.module
+    }
+
+    /// The constants' values, in the kernel's order.
+    pub fn constants(&self) -> &[i32] {
+        &self.constants[..self.kernel.constants.len()]
+    }
+
+    /// The parameters: the arguments, then the hidden words.
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// The buffers that the launch touches.
+    pub fn touched(&self) -> &[Touched] {
+        &self.touched[..self.buffers]
+    }
+
+    /// Elements to compute; with none, nothing is launched.
+    pub fn work(&self) -> u64 {
+        self.work
+    }
+
+    /// The launch's shape.
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// The symbol that the module exports.
+    pub fn entry_point_name(&self) -> String {
+        format!("{}_entry_point", self.kernel.name)
+    }
+
+    /// The module's PTX with the constants written in.
+    ///
+    /// # Errors
+    /// [`Error::Module`] if a hole has no constant.
+    pub fn specialised_ptx(&self) -> Result<String> {
+        specialise(self.kernel, self.module, self.constants())
+    }
+}

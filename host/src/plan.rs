@@ -1,0 +1,183 @@
+//! The checks that every kernel shares, and the making of a [`Launch`] from what passed them.
+
+use crate::element::DType;
+use crate::error::{Error, Result};
+use crate::kernel::LaunchOptions;
+use crate::kernels::KernelInfo;
+use crate::launch::{Access, Constants, Geometry, IntoParam, Launch, MAX_BUFFERS, MAX_GRID, Params, Touched};
+
+/// A launch in the making: an op adds what its formula needs, [`Plan::finish`] makes the launch.
+pub(crate) struct Plan {
+    kernel: &'static KernelInfo,
+    dtype: DType,
+    constants: Constants,
+    params: Params,
+    touched: [Touched; MAX_BUFFERS],
+    buffers: usize,
+    work: u64,
+    geometry: Geometry,
+}
+
+impl Plan {
+    pub(crate) fn new(kernel: &'static KernelInfo, dtype: DType, constants: Constants, params: Params) -> Self {
+        let touched = [Touched::NONE; MAX_BUFFERS];
+        let geometry = Geometry::tiles(0, 1);
+        Self { kernel, dtype, constants, params, touched, buffers: 0, work: 0, geometry }
+    }
+
+    /// An argument's check: `holds`, or the error that says `rule bound`.
+    pub(crate) fn check(
+        &self,
+        holds: bool,
+        name: &'static str,
+        value: impl Into<i64>,
+        rule: &'static str,
+        bound: impl Into<i64>,
+    ) -> Result<()> {
+        if holds {
+            return Ok(());
+        }
+        let (value, bound) = (value.into(), bound.into());
+        Err(Error::Argument { kernel: self.kernel.name, name, value, rule, bound })
+    }
+
+    /// Extents and strides, none of which may be negative.
+    pub(crate) fn not_negative(&self, named: &[(&'static str, i32)]) -> Result<()> {
+        named.iter().try_for_each(|&(name, value)| {
+            self.check(value >= 0, name, value, "must be at least", 0)
+        })
+    }
+
+    /// An extent that follows from others.
+    pub(crate) fn equal(&self, name: &'static str, value: i32, rule: &'static str, expected: i64) -> Result<()> {
+        self.check(i64::from(value) == expected, name, value, rule, expected)
+    }
+
+    /// Elements of a tensor of these extents, whose bytes must be below 2⁶³.
+    pub(crate) fn volume(&self, name: &'static str, extents: &[i64]) -> Result<i64> {
+        let size = self.dtype.size();
+        let bytes = extents.iter().try_fold(size as i64, |product, &extent| product.checked_mul(extent));
+        // An empty tensor is small whatever its other extents are.
+        let bytes = if extents.contains(&0) { Some(0) } else { bytes };
+        match bytes {
+            Some(bytes) => Ok(bytes / size as i64),
+            None => {
+                Err(Error::TooLarge { kernel: self.kernel.name, name, extents: extents.to_vec(), size })
+            }
+        }
+    }
+
+    /// A buffer that the launch reads.
+    pub(crate) fn reads<D>(&mut self, name: &'static str, pointer: *mut D, elements: i64) -> Result<()> {
+        self.touch(name, pointer as u64, elements, Access::Read)
+    }
+
+    /// The buffer that the launch writes, or adds to.
+    pub(crate) fn writes<D>(
+        &mut self,
+        name: &'static str,
+        pointer: *mut D,
+        elements: i64,
+        options: &LaunchOptions<'_>,
+    ) -> Result<()> {
+        let access = if options.accumulate { Access::Accumulate } else { Access::Write };
+        self.touch(name, pointer as u64, elements, access)
+    }
+
+    fn touch(&mut self, name: &'static str, address: u64, elements: i64, access: Access) -> Result<()> {
+        let size = self.dtype.size();
+        let bytes = elements as u64 * size as u64;
+        let kernel = self.kernel.name;
+        if bytes > 0 && address == 0 {
+            return Err(Error::Null { kernel, name, bytes });
+        }
+        if !address.is_multiple_of(size as u64) {
+            return Err(Error::Misaligned { kernel, name, address, size });
+        }
+        self.touched[self.buffers] = Touched { name, address, bytes, access };
+        self.buffers += 1;
+        Ok(())
+    }
+
+    /// Fails for an option that only channel cat has a use for.
+    pub(crate) fn reject_rows(&self, options: &LaunchOptions<'_>) -> Result<()> {
+        let error = Error::Option { kernel: self.kernel.name, option: "rows", rule: "is for channel cat alone" };
+        options.rows.map_or(Ok(()), |_| Err(error))
+    }
+
+    /// Fails for an option that only gradients have a use for.
+    pub(crate) fn reject_accumulate(&self, options: &LaunchOptions<'_>) -> Result<()> {
+        let error =
+            Error::Option { kernel: self.kernel.name, option: "accumulate", rule: "is for gradients alone" };
+        if options.accumulate { Err(error) } else { Ok(()) }
+    }
+
+    /// One of the hidden words.
+    pub(crate) fn hidden(&mut self, value: &impl IntoParam) {
+        value.push_to(&mut self.params);
+    }
+
+    /// The hidden word that says overwrite or accumulate.
+    pub(crate) fn hidden_accumulate(&mut self, options: &LaunchOptions<'_>) {
+        self.hidden(&u32::from(options.accumulate));
+    }
+
+    /// The sweep: `total` elements of results, `tile` of them a block.
+    pub(crate) fn sweeps(&mut self, total: i64, tile: i64) {
+        self.tiles(total, (total as u64).div_ceil(tile as u64) as i64, tile);
+    }
+
+    /// The sweep over tiles that the op counted itself: `total` elements, `area` of them a whole tile.
+    pub(crate) fn tiles(&mut self, total: i64, tiles: i64, area: i64) {
+        self.work = total as u64;
+        self.geometry = Geometry::tiles(tiles as u64, area as u64);
+    }
+
+    /// Checks what concerns all buffers together, and makes the launch.
+    pub(crate) fn finish(self, options: &LaunchOptions<'_>) -> Result<Launch> {
+        let kernel = self.kernel.name;
+        if self.work > 0 {
+            self.reject_overlaps()?;
+        }
+        let module = self
+            .kernel
+            .module(self.dtype.kind(self.kernel.family))
+            .ok_or(Error::MissingModule { kernel, dtype: self.dtype.name() })?;
+        let mut geometry = self.geometry;
+        if let Some(grid) = options.grid {
+            geometry.grid_x = grid.get().min(MAX_GRID as u32);
+        }
+        Ok(Launch {
+            kernel: self.kernel,
+            module,
+            constants: self.constants,
+            params: self.params,
+            touched: self.touched,
+            buffers: self.buffers,
+            work: self.work,
+            geometry,
+        })
+    }
+
+    fn reject_overlaps(&self) -> Result<()> {
+        let touched = &self.touched[..self.buffers];
+        for (i, output) in touched.iter().enumerate() {
+            if output.access == Access::Read {
+                continue;
+            }
+            for (j, other) in touched.iter().enumerate() {
+                let start = output.address.max(other.address);
+                let end = (output.address + output.bytes).min(other.address + other.bytes);
+                if i != j && start < end {
+                    return Err(Error::Overlap {
+                        kernel: self.kernel.name,
+                        output: output.name,
+                        other: other.name,
+                        bytes: end - start,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}
