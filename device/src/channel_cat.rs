@@ -5,18 +5,19 @@
 //! incopy_or_add; the rest of `y` is left alone. For NCHW tensors a row is a batch item and a channel counts `H·W`
 //! elements.
 //!
-//! Mapping: one thread an element of the chunk; a block covers `block_size` consecutive elements of the
-//! chunk's rows laid end to end.
+//! Mapping: one thread a 16-byte vector, several in flight, as [`crate::rows`] says; a block covers `block_size`
+//! consecutive elements of the chunk's rows laid end to end.
 
 use crate::divmod::FastDivmod64;
-use crate::num::{Num, copy_or_add};
-use crate::sweep::for_each_index;
+use crate::num::Num;
+use crate::rows::{Rows, gather_rows, scatter_rows};
 
 /// Copies the rows of `x` into their columns of `y`.
 ///
 /// # Safety
 /// `x` is valid for reads of `rows · chunk_c` elements, `y` for writes of `rows · c_total`; they do not
-/// overlap, and `chunk_offset + chunk_c ≤ c_total`. `chunk` divides by `chunk_c`.
+/// overlap, and `chunk_offset + chunk_c ≤ c_total`. `chunk` divides by `chunk_c`, and `vectors` by the number of
+/// aligned vectors that a row's window of `y` can touch.
 #[inline(always)]
 pub unsafe fn channel_cat_forward<E: Num>(
     x: *mut E,
@@ -26,14 +27,15 @@ pub unsafe fn channel_cat_forward<E: Num>(
     chunk_offset: i32,
     rows: i64,
     chunk: FastDivmod64,
+    vectors: FastDivmod64,
     block_size: i32,
 ) {
-    for_each_index(rows as u64 * chunk_c as u64, block_size, |index| {
-        let (row, c) = chunk.divmod(index);
-        let to = row * c_total as u64 + chunk_offset as u64 + c;
-        // SAFETY: `index < rows · chunk_c`, and `to < rows · c_total` since the chunk lies inside a row.
-        unsafe { *y.add(to as usize) = *x.add(index as usize) };
-    });
+    let _ = chunk_c;
+    // SAFETY: row r's window starts at `r · c_total + chunk_offset` and ends inside the row.
+    unsafe {
+        let window = y.add(chunk_offset as usize);
+        scatter_rows(x, window, rows as u64, chunk, c_total as u64, vectors, 0, block_size);
+    }
 }
 
 /// Copies the chunk's columns of `dy` into the rows of `dx`, or adds them when `accumulate` is not zero.
@@ -53,17 +55,21 @@ pub unsafe fn channel_cat_backward<E: Num>(
     accumulate: u32,
     block_size: i32,
 ) {
-    for_each_index(rows as u64 * chunk_c as u64, block_size, |index| {
-        let (row, c) = chunk.divmod(index);
-        let from = row * c_total as u64 + chunk_offset as u64 + c;
-        // SAFETY: `index < rows · chunk_c`, and `from < rows · c_total` since the chunk lies inside a row.
-        unsafe { copy_or_add(dy.add(from as usize), dx.add(index as usize), accumulate) };
-    });
+    let source = Rows {
+        from: dy,
+        pitch: c_total as u64,
+        shift: -i64::from(chunk_offset),
+        valid: c_total as u64,
+        len: rows as u64 * c_total as u64,
+        fill: E::narrow(E::ZERO),
+    };
+    // SAFETY: column c of dx is column `chunk_offset + c` of dy, which is inside the row.
+    unsafe { gather_rows(source, dx, rows as u64 * chunk_c as u64, chunk, accumulate, block_size) };
 }
 
 entry! { copy channel_cat_forward {
     args(x: *mut E, y: *mut E, chunk_c: i32, c_total: i32, chunk_offset: i32)
-    hidden(rows: i64, chunk: FastDivmod64)
+    hidden(rows: i64, chunk: FastDivmod64, vectors: FastDivmod64)
     constants(block_size: i32)
 } }
 

@@ -3,12 +3,12 @@
 //! Forward `y[o] = x[o − left]` where that lies in `[0, L)`, else `value`; backward `dx[i] = dy[i + left]`
 //! where that lies in `[0, OL)`, else zero: a negative pad crops, and what it cropped has no gradient.
 //!
-//! Mapping: one thread an output element; a block covers `block_ol` consecutive elements of the rows laid
-//! end to end.
+//! Mapping: one thread a 16-byte vector, several in flight, as [`crate::rows`] says; a block covers `block_ol`
+//! consecutive elements of the rows laid end to end.
 
 use crate::divmod::FastDivmod64;
-use crate::num::{Num, copy_or_add, put};
-use crate::sweep::for_each_index;
+use crate::num::Num;
+use crate::rows::{Rows, gather_rows};
 
 /// Copies the rows of `input` between the pads and writes `value` into the pads.
 ///
@@ -31,16 +31,17 @@ pub unsafe fn constant_pad1d_forward<E: Num>(
 ) {
     // The right pad is what is left of `ol`; it is a constant of the kernel all the same.
     let _ = pad_right;
-    for_each_index(b as u64 * c as u64 * ol as u64, block_ol, |index| {
-        let (r, o) = row.divmod(index);
-        let i = o as i64 - i64::from(pad_left);
-        // SAFETY: `index < b · c · ol`; the read is inside its row of `l` elements.
-        unsafe {
-            let inside = i >= 0 && i < i64::from(l);
-            *output.add(index as usize) =
-                if inside { *input.add((r * l as u64 + i as u64) as usize) } else { value };
-        }
-    });
+    let planes = b as u64 * c as u64;
+    let source = Rows {
+        from: input,
+        pitch: l as u64,
+        shift: i64::from(pad_left),
+        valid: l as u64,
+        len: planes * l as u64,
+        fill: value,
+    };
+    // SAFETY: by this function's contract.
+    unsafe { gather_rows(source, output, planes * ol as u64, row, 0, block_ol) };
 }
 
 /// Copies the gradient between the pads; elements that a negative pad cropped get zero.
@@ -63,19 +64,17 @@ pub unsafe fn constant_pad1d_backward<E: Num>(
     block_ol: i32,
 ) {
     let _ = pad_right;
-    for_each_index(b as u64 * c as u64 * l as u64, block_ol, |index| {
-        let (r, i) = row.divmod(index);
-        let o = i as i64 + i64::from(pad_left);
-        // SAFETY: `index < b · c · l`; the read is inside its row of `ol` elements.
-        unsafe {
-            let to = dx.add(index as usize);
-            if o >= 0 && o < i64::from(ol) {
-                copy_or_add(dy.add((r * ol as u64 + o as u64) as usize), to, accumulate);
-            } else if accumulate == 0 {
-                put(to, E::ZERO, 0);
-            }
-        }
-    });
+    let planes = b as u64 * c as u64;
+    let source = Rows {
+        from: dy,
+        pitch: ol as u64,
+        shift: -i64::from(pad_left),
+        valid: ol as u64,
+        len: planes * ol as u64,
+        fill: E::narrow(E::ZERO),
+    };
+    // SAFETY: by this function's contract.
+    unsafe { gather_rows(source, dx, planes * l as u64, row, accumulate, block_ol) };
 }
 
 entry! { copy constant_pad1d_forward {

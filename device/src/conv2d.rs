@@ -267,15 +267,30 @@ pub unsafe fn conv2d_backward<E: Num>(
         unsafe {
             if index < dx_len {
                 let sum = dx_element(
-                    index, dy, w, c_out, oh, ow, in_row, in_plane, in_channel, in_group, kh,
-                    kw.divisor() as i32, stride_h, stride_w, pad_h, pad_w, g,
+                    index,
+                    dy,
+                    w,
+                    c_out,
+                    oh,
+                    ow,
+                    in_row,
+                    in_plane,
+                    in_channel,
+                    in_group,
+                    kh,
+                    kw.divisor() as i32,
+                    stride_h,
+                    stride_w,
+                    pad_h,
+                    pad_w,
+                    g,
                 );
                 put(dx.add(index as usize), sum, accumulate);
             } else {
                 let index = index - dx_len;
                 let sum = dw_element(
-                    index, dy, x, b, c_in, c_out, h, wd, oh, ow, in_group, out_group, taps, kw, sh, sw, pad_h,
-                    pad_w,
+                    index, dy, x, b, c_in, c_out, h, wd, oh, ow, in_group, out_group, taps, kw, sh, sw,
+                    pad_h, pad_w,
                 );
                 put(dw.add(index as usize), sum, accumulate);
             }
@@ -365,8 +380,8 @@ pub unsafe fn conv2d_backward_dw<E: Num>(
         // SAFETY: `index < c_out·(c_in/g)·kh·kw`, and no other thread has this index.
         unsafe {
             let sum = dw_element(
-                index, dy, x, b, c_in, c_out, h, wd, oh, ow, in_group, out_group, taps, kw, stride_h, stride_w,
-                pad_h, pad_w,
+                index, dy, x, b, c_in, c_out, h, wd, oh, ow, in_group, out_group, taps, kw, stride_h,
+                stride_w, pad_h, pad_w,
             );
             put(dw.add(index as usize), sum, accumulate);
         }

@@ -7,7 +7,12 @@
 ///
 /// `copy` kernels move bits and have one entry per element width (`b8` … `b64`); `arithmetic` kernels have
 /// one per integer width (signed and unsigned wrap alike) and one per float type. `E` stands for the
-/// element type. Constants are `i32` or [`FastDivmod`](crate::divmod::FastDivmod).
+/// element type. Constants are `i32` or [`FastDivmod`](crate::divmod::FastDivmod); `= n` after the type is the
+/// value that the resource table is made with.
+///
+/// Two groups may follow, which the builder compares with the PTX: `barriers(n)`, the number of barrier
+/// instructions (0 if left out), and `allow(…)`, what is rejected otherwise: `local`, `global`, `division`,
+/// `float_atomics`.
 #[macro_export]
 macro_rules! entry {
     (copy $name:ident $groups:tt) => {
@@ -39,7 +44,9 @@ macro_rules! stamp_one {
         $name:ident $kind:ident $ty:ty; {
             args($($arg:ident: $arg_ty:ty),* $(,)?)
             hidden($($hidden:ident: $hidden_ty:ty),* $(,)?)
-            constants($($constant:ident: $constant_ty:ident),* $(,)?)
+            constants($($constant:ident: $constant_ty:ident $(= $canonical:literal)?),* $(,)?)
+            $(barriers($barriers:literal))?
+            $(allow($($exception:ident),* $(,)?))?
         }
     ) => {
         #[cfg(all(target_arch = "nvptx64", feature = "entries"))]

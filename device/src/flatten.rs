@@ -3,12 +3,24 @@
 //! Forward `y[b·N + n] = x[b·stride_ib + n·stride_in]`, backward
 //! `dx[b·stride_dxb + n·stride_dxn] = dy[b·N + n]`; elements of dx that no (b, n) reaches are untouched.
 //!
-//! Mapping: the matrix is cut into tiles of `block_b × block_n`, one tile a block at a time; threads take
-//! neighbouring n of a tile.
+//! Mapping, chosen by the host from the strides (`way`): rows that lie end to end move as whole vectors
+//! ([`crate::rows`]); a column-major matrix is transposed ([`crate::transpose`]); any other goes element by
+//! element, a tile of `block_b × block_n` a block at a time.
 
 use crate::divmod::{FastDivmod, FastDivmod64};
 use crate::gpu::{block_dim_x, block_idx_x, grid_dim_x, thread_idx_x};
 use crate::num::{Num, copy_or_add};
+use crate::rows::{Rows, gather_rows, scatter_rows};
+use crate::transpose::{Tiles, Transpose, transpose_aligned, transpose_shared};
+
+/// The elements of a row follow each other on the strided side.
+pub const ROWS: u32 = 1;
+
+/// The elements of a column follow each other on the strided side, and all rows lie on 16-byte boundaries.
+pub const COLUMNS_ALIGNED: u32 = 2;
+
+/// The elements of a column follow each other on the strided side.
+pub const COLUMNS: u32 = 3;
 
 /// Calls `visit(i, j)` once for each element of the b × n matrix, tile by tile, across the whole grid.
 ///
@@ -45,7 +57,8 @@ pub fn for_each_in_tiles(
 ///
 /// # Safety
 /// `input` is valid for reads at `i·stride_ib + j·stride_in` for all `i < b`, `j < n`; `output` for writes of
-/// `b · n` elements; they do not overlap. `tiles` and `tiles_n` count tiles as [`for_each_in_tiles`] says.
+/// `b · n` elements; they do not overlap. `tiles` and `tiles_n` count tiles as [`for_each_in_tiles`] says; `row`
+/// divides by `n`, or by `b · n` when the rows lie end to end; `way` fits the strides and the alignment.
 #[inline(always)]
 pub unsafe fn flatten_forward<E: Num>(
     input: *mut E,
@@ -54,16 +67,40 @@ pub unsafe fn flatten_forward<E: Num>(
     n: i32,
     stride_ib: i32,
     stride_in: i32,
+    way: u32,
     tiles: i64,
     tiles_n: FastDivmod64,
+    row: FastDivmod64,
     block_b: i32,
     block_n: FastDivmod,
 ) {
-    for_each_in_tiles(b, n, tiles, tiles_n, block_b, block_n, |i, j| {
-        let from = i * stride_ib as u64 + j * stride_in as u64;
-        // SAFETY: `i < b` and `j < n`; the strides are not negative.
-        unsafe { *output.add((i * n as u64 + j) as usize) = *input.add(from as usize) };
-    });
+    let total = b as u64 * n as u64;
+    let block = block_b as u32 * block_n.divisor();
+    // SAFETY: by this function's contract; `way` is the same for all threads.
+    unsafe {
+        match way {
+            ROWS => {
+                let (pitch, valid) = (stride_ib as u64, row.divisor());
+                let len = (b as u64 - 1) * pitch + n as u64;
+                let source = Rows { from: input, pitch, shift: 0, valid, len, fill: E::narrow(E::ZERO) };
+                gather_rows(source, output, total, row, 0, block as i32);
+            }
+            COLUMNS_ALIGNED | COLUMNS => {
+                let (from_pitch, to_pitch) = (stride_in as u64, n as u64);
+                let (p, q) = (n as u64, b as u64);
+                let matrix = Transpose { from: input, from_pitch, to: output, to_pitch, p, q };
+                let (tile_p, tile_q) = (block_n.divisor(), block_b as u32);
+                // Tiles are counted along n first, which is down the source here.
+                let tiles =
+                    Tiles { count: tiles as u64, side_by_side: tiles_n, tile_p, tile_q, p_first: true };
+                transpose(matrix, tiles, way);
+            }
+            _ => for_each_in_tiles(b, n, tiles, tiles_n, block_b, block_n, |i, j| {
+                let from = i * stride_ib as u64 + j * stride_in as u64;
+                *output.add((i * n as u64 + j) as usize) = *input.add(from as usize);
+            }),
+        }
+    }
 }
 
 /// Copies the row-major `dy` into the strided matrix `dx`, or adds it when `accumulate` is not zero.
@@ -71,7 +108,9 @@ pub unsafe fn flatten_forward<E: Num>(
 /// # Safety
 /// `dy` is valid for reads of `b · n` elements; `dx` for reads and writes at `i·stride_dxb + j·stride_dxn` for
 /// all `i < b`, `j < n`, which are all different; they do not overlap. `tiles` and `tiles_n` count tiles as
-/// [`for_each_in_tiles`] says.
+/// [`for_each_in_tiles`] says; `row` divides by `n`, or by `b · n` when the rows lie end to end; `vectors` by the
+/// number of aligned vectors that a row of dx can touch; `way` fits the strides, the alignment and
+/// `accumulate`.
 #[inline(always)]
 pub unsafe fn flatten_backward<E: Num>(
     dy: *mut E,
@@ -80,27 +119,68 @@ pub unsafe fn flatten_backward<E: Num>(
     n: i32,
     stride_dxb: i32,
     stride_dxn: i32,
+    way: u32,
     tiles: i64,
     tiles_n: FastDivmod64,
+    row: FastDivmod64,
+    vectors: FastDivmod64,
     accumulate: u32,
     block_b: i32,
     block_n: FastDivmod,
 ) {
-    for_each_in_tiles(b, n, tiles, tiles_n, block_b, block_n, |i, j| {
-        let to = i * stride_dxb as u64 + j * stride_dxn as u64;
-        // SAFETY: `i < b` and `j < n`; the strides are not negative and send no two (i, j) to one element.
-        unsafe { copy_or_add(dy.add((i * n as u64 + j) as usize), dx.add(to as usize), accumulate) };
-    });
+    let block = block_b as u32 * block_n.divisor();
+    // SAFETY: by this function's contract; `way` is the same for all threads.
+    unsafe {
+        match way {
+            ROWS => {
+                let rows = if row.divisor() == n as u64 { b as u64 } else { 1 };
+                scatter_rows(dy, dx, rows, row, stride_dxb as u64, vectors, accumulate, block as i32);
+            }
+            COLUMNS_ALIGNED | COLUMNS => {
+                let (from_pitch, to_pitch) = (n as u64, stride_dxn as u64);
+                let (p, q) = (b as u64, n as u64);
+                let matrix = Transpose { from: dy, from_pitch, to: dx, to_pitch, p, q };
+                let (tile_p, tile_q) = (block_b as u32, block_n.divisor());
+                let tiles =
+                    Tiles { count: tiles as u64, side_by_side: tiles_n, tile_p, tile_q, p_first: false };
+                transpose(matrix, tiles, way);
+            }
+            _ => for_each_in_tiles(b, n, tiles, tiles_n, block_b, block_n, |i, j| {
+                let to = i * stride_dxb as u64 + j * stride_dxn as u64;
+                copy_or_add(dy.add((i * n as u64 + j) as usize), dx.add(to as usize), accumulate);
+            }),
+        }
+    }
+}
+
+/// Transposes by whole vectors, or through shared memory.
+///
+/// # Safety
+/// As for the two; `way` is the same for all threads.
+#[inline(always)]
+pub unsafe fn transpose<E: Num>(matrix: Transpose<E>, tiles: Tiles, way: u32) {
+    // SAFETY: by this function's contract.
+    unsafe {
+        if way == COLUMNS_ALIGNED {
+            transpose_aligned(matrix, tiles);
+        } else {
+            transpose_shared(matrix, tiles);
+        }
+    }
 }
 
 entry! { copy flatten_forward {
     args(input: *mut E, output: *mut E, b: i32, n: i32, stride_ib: i32, stride_in: i32)
-    hidden(tiles: i64, tiles_n: FastDivmod64)
+    hidden(way: u32, tiles: i64, tiles_n: FastDivmod64, row: FastDivmod64)
     constants(block_b: i32, block_n: FastDivmod)
+    barriers(2)
 } }
 
 entry! { arithmetic flatten_backward {
     args(dy: *mut E, dx: *mut E, b: i32, n: i32, stride_dxb: i32, stride_dxn: i32)
-    hidden(tiles: i64, tiles_n: FastDivmod64, accumulate: u32)
+    hidden(
+        way: u32, tiles: i64, tiles_n: FastDivmod64, row: FastDivmod64, vectors: FastDivmod64, accumulate: u32
+    )
     constants(block_b: i32, block_n: FastDivmod)
+    barriers(2)
 } }

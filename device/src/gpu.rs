@@ -11,6 +11,7 @@ macro_rules! hole {
     ($token:expr) => {{
         let value: u32;
         // SAFETY: the instruction writes one register and touches nothing else.
+        #[allow(unused_unsafe, reason = "entry points expand this inside their own unsafe block")]
         unsafe {
             core::arch::asm!(
                 concat!("mov.b32 {value}, ", $token, ";"),
@@ -24,7 +25,73 @@ macro_rules! hole {
 
 #[cfg(target_arch = "nvptx64")]
 mod imp {
-    use core::arch::{asm, nvptx};
+    use core::arch::{asm, global_asm, nvptx};
+
+    // The one dynamic shared array; a module that does not use it is not charged for it.
+    global_asm!(".extern .shared .align 128 .b8 cotangent_shared[];");
+
+    #[inline(always)]
+    pub(super) fn sync_threads() {
+        // SAFETY: a barrier touches no memory of its own; the compiler keeps it convergent.
+        unsafe { nvptx::_syncthreads() }
+    }
+
+    #[inline(always)]
+    fn shared_address(byte: u32) -> u32 {
+        let base: u32;
+        // SAFETY: reads an address.
+        unsafe {
+            asm!("mov.u32 {b}, cotangent_shared;", b = out(reg32) base, options(pure, nomem, nostack));
+        }
+        base + byte
+    }
+
+    #[inline(always)]
+    pub(super) unsafe fn shared_load<E: Copy>(byte: u32) -> E {
+        let at = shared_address(byte);
+        // SAFETY: by this function's contract; each arm moves exactly the element's bytes.
+        unsafe {
+            macro_rules! load {
+                ($word:ty, $register:ident, $ty:literal) => {{
+                    let value: $word;
+                    asm!(concat!("ld.shared.", $ty, " {v}, [{a}];"), v = out($register) value,
+                        a = in(reg32) at, options(readonly, nostack));
+                    value
+                }};
+            }
+            match size_of::<E>() {
+                8 => core::mem::transmute_copy(&load!(u64, reg64, "b64")),
+                4 => core::mem::transmute_copy(&load!(u32, reg32, "b32")),
+                2 => core::mem::transmute_copy(&load!(u16, reg16, "b16")),
+                _ => core::mem::transmute_copy(&(load!(u16, reg16, "u8") as u8)),
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) unsafe fn shared_store<E: Copy>(byte: u32, value: E) {
+        let at = shared_address(byte);
+        // SAFETY: by this function's contract; each arm moves exactly the element's bytes.
+        unsafe {
+            macro_rules! store {
+                ($word:ty, $register:ident, $ty:literal) => {{
+                    let word: $word = core::mem::transmute_copy(&value);
+                    asm!(concat!("st.shared.", $ty, " [{a}], {v};"), v = in($register) word,
+                        a = in(reg32) at, options(nostack));
+                }};
+            }
+            match size_of::<E>() {
+                8 => store!(u64, reg64, "b64"),
+                4 => store!(u32, reg32, "b32"),
+                2 => store!(u16, reg16, "b16"),
+                _ => {
+                    let byte: u8 = core::mem::transmute_copy(&value);
+                    asm!("st.shared.u8 [{a}], {v};", v = in(reg16) u16::from(byte), a = in(reg32) at,
+                        options(nostack));
+                }
+            }
+        }
+    }
 
     #[inline(always)]
     pub(super) fn thread_idx_x() -> u32 {
@@ -81,10 +148,162 @@ mod imp {
         }
         bits
     }
+
+    #[inline(always)]
+    pub(super) unsafe fn load16_if(take: bool, from: *const u8) -> [u32; 4] {
+        let (mut a, mut b, mut c, mut d) = (0_u32, 0_u32, 0_u32, 0_u32);
+        // SAFETY: by this function's contract; the predicate keeps a load that is not taken off the bus.
+        unsafe {
+            asm!(
+                "{{",
+                ".reg .pred take;",
+                "setp.ne.u32 take, {take}, 0;",
+                "@take ld.global.v4.b32 {{{a}, {b}, {c}, {d}}}, [{from}];",
+                "}}",
+                a = inout(reg32) a,
+                b = inout(reg32) b,
+                c = inout(reg32) c,
+                d = inout(reg32) d,
+                take = in(reg32) u32::from(take),
+                from = in(reg64) from,
+                options(readonly, nostack)
+            );
+        }
+        [a, b, c, d]
+    }
+
+    #[inline(always)]
+    pub(super) unsafe fn load_if<E: Copy>(take: bool, from: *const E, otherwise: E) -> E {
+        let take = u32::from(take);
+        // SAFETY: by this function's contract; each arm moves exactly the element's bytes.
+        unsafe {
+            macro_rules! load {
+                ($word:ty, $register:ident, $ty:literal) => {{
+                    let mut value: $word = core::mem::transmute_copy(&otherwise);
+                    asm!(
+                        "{{",
+                        ".reg .pred take;",
+                        "setp.ne.u32 take, {take}, 0;",
+                        concat!("@take ld.global.", $ty, " {value}, [{from}];"),
+                        "}}",
+                        value = inout($register) value,
+                        take = in(reg32) take,
+                        from = in(reg64) from,
+                        options(readonly, nostack)
+                    );
+                    core::mem::transmute_copy(&value)
+                }};
+            }
+            match size_of::<E>() {
+                8 => load!(u64, reg64, "b64"),
+                4 => load!(u32, reg32, "b32"),
+                2 => load!(u16, reg16, "b16"),
+                _ => {
+                    let byte: u8 = core::mem::transmute_copy(&otherwise);
+                    let mut value = u16::from(byte);
+                    asm!(
+                        "{{",
+                        ".reg .pred take;",
+                        "setp.ne.u32 take, {take}, 0;",
+                        "@take ld.global.u8 {value}, [{from}];",
+                        "}}",
+                        value = inout(reg16) value,
+                        take = in(reg32) take,
+                        from = in(reg64) from,
+                        options(readonly, nostack)
+                    );
+                    core::mem::transmute_copy(&(value as u8))
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) unsafe fn store16_if(take: bool, to: *mut u8, words: [u32; 4]) {
+        // SAFETY: by this function's contract; the predicate keeps a store that is not taken off the bus.
+        unsafe {
+            asm!(
+                "{{",
+                ".reg .pred take;",
+                "setp.ne.u32 take, {take}, 0;",
+                "@take st.global.v4.b32 [{to}], {{{a}, {b}, {c}, {d}}};",
+                "}}",
+                a = in(reg32) words[0],
+                b = in(reg32) words[1],
+                c = in(reg32) words[2],
+                d = in(reg32) words[3],
+                take = in(reg32) u32::from(take),
+                to = in(reg64) to,
+                options(nostack)
+            );
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn funnel_right(low: u32, high: u32, bits: u32) -> u32 {
+        let word: u32;
+        // SAFETY: register to register.
+        unsafe {
+            asm!("shf.r.wrap.b32 {w}, {l}, {h}, {n};", w = out(reg32) word, l = in(reg32) low,
+                h = in(reg32) high, n = in(reg32) bits, options(pure, nomem, nostack));
+        }
+        word
+    }
+
+    #[inline(always)]
+    pub(super) fn pick_bytes(low: u32, high: u32, selector: u32) -> u32 {
+        let word: u32;
+        // SAFETY: register to register.
+        unsafe {
+            asm!("prmt.b32 {w}, {l}, {h}, {s};", w = out(reg32) word, l = in(reg32) low,
+                h = in(reg32) high, s = in(reg32) selector, options(pure, nomem, nostack));
+        }
+        word
+    }
 }
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod imp {
+    pub(super) fn sync_threads() {}
+
+    pub(super) unsafe fn shared_load<E: Copy>(_: u32) -> E {
+        unreachable!("shared memory belongs to a block of threads, and a host has one thread")
+    }
+
+    pub(super) unsafe fn shared_store<E: Copy>(_: u32, _: E) {
+        unreachable!("shared memory belongs to a block of threads, and a host has one thread")
+    }
+
+    pub(super) unsafe fn load16_if(take: bool, from: *const u8) -> [u32; 4] {
+        // SAFETY: by this function's contract.
+        if take { unsafe { from.cast::<[u32; 4]>().read() } } else { [0; 4] }
+    }
+
+    pub(super) unsafe fn load_if<E: Copy>(take: bool, from: *const E, otherwise: E) -> E {
+        // SAFETY: by this function's contract.
+        if take { unsafe { *from } } else { otherwise }
+    }
+
+    pub(super) unsafe fn store16_if(take: bool, to: *mut u8, words: [u32; 4]) {
+        if take {
+            // SAFETY: by this function's contract.
+            unsafe { to.cast::<[u32; 4]>().write(words) };
+        }
+    }
+
+    pub(super) fn funnel_right(low: u32, high: u32, bits: u32) -> u32 {
+        let both = (u64::from(high) << 32) | u64::from(low);
+        (both >> (bits & 31)) as u32
+    }
+
+    pub(super) fn pick_bytes(low: u32, high: u32, selector: u32) -> u32 {
+        let both = (u64::from(high) << 32) | u64::from(low);
+        (0..4).fold(0, |word, i| {
+            let byte = (both >> (8 * ((selector >> (4 * i)) & 7))) as u8;
+            word | (u32::from(byte) << (8 * i))
+        })
+    }
+
     pub(super) fn thread_idx_x() -> u32 {
         0
     }
@@ -196,4 +415,75 @@ pub fn f16_to_f32(bits: u16) -> f32 {
 #[inline(always)]
 pub fn f32_to_f16(value: f32) -> u16 {
     imp::f32_to_f16(value)
+}
+
+/// Four words from a 16-byte aligned address, or zeros. The load is predicated, not branched over, so that
+/// several can be in flight.
+///
+/// # Safety
+/// When taken, `from` is aligned to 16 bytes and valid for reads of 16 bytes of global memory.
+#[inline(always)]
+pub unsafe fn load16_if(take: bool, from: *const u8) -> [u32; 4] {
+    // SAFETY: by this function's contract.
+    unsafe { imp::load16_if(take, from) }
+}
+
+/// One element, or `otherwise`; predicated like [`load16_if`].
+///
+/// # Safety
+/// When taken, `from` is valid for a read of one element of global memory.
+#[inline(always)]
+pub unsafe fn load_if<E: Copy>(take: bool, from: *const E, otherwise: E) -> E {
+    // SAFETY: by this function's contract.
+    unsafe { imp::load_if(take, from, otherwise) }
+}
+
+/// Four words to a 16-byte aligned address, or nothing.
+///
+/// # Safety
+/// When taken, `to` is aligned to 16 bytes and valid for writes of 16 bytes of global memory.
+#[inline(always)]
+pub unsafe fn store16_if(take: bool, to: *mut u8, words: [u32; 4]) {
+    // SAFETY: by this function's contract.
+    unsafe { imp::store16_if(take, to, words) }
+}
+
+/// The low word of `high:low` shifted right by `bits` modulo 32 (`shf.r.wrap`).
+#[inline(always)]
+pub fn funnel_right(low: u32, high: u32, bits: u32) -> u32 {
+    imp::funnel_right(low, high, bits)
+}
+
+/// Four of the eight bytes of `high:low`, one for each nibble of the selector (`prmt`).
+#[inline(always)]
+pub fn pick_bytes(low: u32, high: u32, selector: u32) -> u32 {
+    imp::pick_bytes(low, high, selector)
+}
+
+/// Waits for every thread of the block. All of them must get here (`bar.sync 0`).
+#[inline(always)]
+pub fn sync_threads() {
+    imp::sync_threads();
+}
+
+/// An element of the block's dynamic shared memory, `byte` bytes from its start.
+///
+/// # Safety
+/// The launch gave that much shared memory, the offset is aligned for the element, the element was stored
+/// before the last barrier, and no thread stores to it before the next.
+#[inline(always)]
+pub unsafe fn shared_load<E: Copy>(byte: u32) -> E {
+    // SAFETY: by this function's contract.
+    unsafe { imp::shared_load(byte) }
+}
+
+/// Stores an element to the block's dynamic shared memory, `byte` bytes from its start.
+///
+/// # Safety
+/// The launch gave that much shared memory, the offset is aligned for the element, and no other thread
+/// touches the element between the barriers around this.
+#[inline(always)]
+pub unsafe fn shared_store<E: Copy>(byte: u32, value: E) {
+    // SAFETY: by this function's contract.
+    unsafe { imp::shared_store(byte, value) }
 }

@@ -18,7 +18,10 @@ pub mod divmod;
 pub mod gpu;
 pub mod num;
 pub mod prelude;
+pub mod rows;
 pub mod sweep;
+pub mod transpose;
+pub mod vector;
 
 pub mod channel_cat;
 pub mod constant_pad1d;

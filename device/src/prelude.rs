@@ -6,8 +6,15 @@ pub use crate::conv2d::{
     conv2d_backward, conv2d_backward_dw, conv2d_backward_dx, conv2d_forward, dw_element, dx_element,
 };
 pub use crate::divmod::{FastDivmod, FastDivmod64};
-pub use crate::flatten::{flatten_backward, flatten_forward, for_each_in_tiles};
+pub use crate::flatten::{
+    COLUMNS, COLUMNS_ALIGNED, ROWS, flatten_backward, flatten_forward, for_each_in_tiles, transpose,
+};
+pub use crate::gpu::{block_dim_x, block_idx_x, grid_dim_x, load_if, store16_if, thread_idx_x};
 pub use crate::num::{Bf16, F16, Num, copy_or_add, put};
-pub use crate::sweep::for_each_index;
-pub use crate::upsample_nearest2d::{upsample_nearest2d_backward, upsample_nearest2d_forward};
-pub use crate::gpu::{block_dim_x, block_idx_x, grid_dim_x, thread_idx_x};
+pub use crate::rows::{Rows, gather_rows, scatter_rows};
+pub use crate::sweep::{for_each_batch, for_each_index};
+pub use crate::transpose::{Tiles, Transpose, transpose_aligned, transpose_shared};
+pub use crate::upsample_nearest2d::{
+    Enlarged, SHORT_ROW, Windows, enlarge_piecemeal, upsample_nearest2d_backward, upsample_nearest2d_forward,
+};
+pub use crate::vector::{Readable, Unaligned, lane, lanes, set_lane};

@@ -179,7 +179,11 @@ pub(crate) fn entry_point_source(info: &KernelInfo, dtype: DType, constants: &[N
     let signature: Vec<_> = params
         .iter()
         .map(|param| {
-            let ty = if param.ty == "E" { element.to_owned() } else { param.ty.replace("*mut E", &format!("*mut {element}")) };
+            let ty = if param.ty == "E" {
+                element.to_owned()
+            } else {
+                param.ty.replace("*mut E", &format!("*mut {element}"))
+            };
             format!("    {}: {ty},\n", param.name)
         })
         .collect();

@@ -7,7 +7,7 @@
 mod device;
 mod divmod;
 #[cfg(feature = "cuda")]
-pub(crate) mod driver;
+pub mod driver;
 mod element;
 mod error;
 mod kernel;
@@ -16,6 +16,7 @@ pub mod launch;
 pub mod ops;
 mod plan;
 mod specialise;
+pub mod verify;
 
 pub use device::{Buffer, Device, Stream};
 pub use element::{DType, Element, Num};

@@ -19,7 +19,12 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn new(kernel: &'static KernelInfo, dtype: DType, constants: Constants, params: Params) -> Self {
+    pub(crate) fn new(
+        kernel: &'static KernelInfo,
+        dtype: DType,
+        constants: Constants,
+        params: Params,
+    ) -> Self {
         let touched = [Touched::NONE; MAX_BUFFERS];
         let geometry = Geometry::tiles(0, 1);
         Self { kernel, dtype, constants, params, touched, buffers: 0, work: 0, geometry }
@@ -43,13 +48,17 @@ impl Plan {
 
     /// Extents and strides, none of which may be negative.
     pub(crate) fn not_negative(&self, named: &[(&'static str, i32)]) -> Result<()> {
-        named.iter().try_for_each(|&(name, value)| {
-            self.check(value >= 0, name, value, "must be at least", 0)
-        })
+        named.iter().try_for_each(|&(name, value)| self.check(value >= 0, name, value, "must be at least", 0))
     }
 
     /// An extent that follows from others.
-    pub(crate) fn equal(&self, name: &'static str, value: i32, rule: &'static str, expected: i64) -> Result<()> {
+    pub(crate) fn equal(
+        &self,
+        name: &'static str,
+        value: i32,
+        rule: &'static str,
+        expected: i64,
+    ) -> Result<()> {
         self.check(i64::from(value) == expected, name, value, rule, expected)
     }
 
@@ -61,9 +70,7 @@ impl Plan {
         let bytes = if extents.contains(&0) { Some(0) } else { bytes };
         match bytes {
             Some(bytes) => Ok(bytes / size as i64),
-            None => {
-                Err(Error::TooLarge { kernel: self.kernel.name, name, extents: extents.to_vec(), size })
-            }
+            None => Err(Error::TooLarge { kernel: self.kernel.name, name, extents: extents.to_vec(), size }),
         }
     }
 
@@ -101,7 +108,8 @@ impl Plan {
 
     /// Fails for an option that only channel cat has a use for.
     pub(crate) fn reject_rows(&self, options: &LaunchOptions<'_>) -> Result<()> {
-        let error = Error::Option { kernel: self.kernel.name, option: "rows", rule: "is for channel cat alone" };
+        let error =
+            Error::Option { kernel: self.kernel.name, option: "rows", rule: "is for channel cat alone" };
         options.rows.map_or(Ok(()), |_| Err(error))
     }
 
@@ -125,6 +133,37 @@ impl Plan {
     /// The sweep: `total` elements of results, `tile` of them a block.
     pub(crate) fn sweeps(&mut self, total: i64, tile: i64) {
         self.tiles(total, (total as u64).div_ceil(tile as u64) as i64, tile);
+    }
+
+    /// The sweep in whole vectors: `total` elements of results, `tile` of them a block, 16 bytes at a time and
+    /// four times that in flight a thread.
+    pub(crate) fn sweeps_vectors(&mut self, total: i64, tile: i64) {
+        let lanes = self.lanes() as u64;
+        // The first vector may start before the results, so there can be one more than they fill.
+        let vectors = (total as u64).div_ceil(lanes) + 1;
+        let tile = (tile as u64).div_ceil(lanes);
+        self.work = total as u64;
+        self.geometry = Geometry::tiles(vectors.div_ceil(tile), tile.div_ceil(4));
+    }
+
+    /// Dynamic shared memory: `rows` rows of `pitch(bytes an element)` bytes.
+    pub(crate) fn shared_bytes(&mut self, rows: u32, pitch: impl Fn(u32) -> u32) {
+        self.geometry.shared_bytes = rows * pitch(self.dtype.size() as u32);
+    }
+
+    /// Elements of a 16-byte vector.
+    pub(crate) fn lanes(&self) -> usize {
+        16 / self.dtype.size()
+    }
+
+    /// How many 16-byte vectors, on their boundaries, a window of `width` elements in each row can touch.
+    pub(crate) fn vectors_per_row<D>(&self, window: *mut D, width: i64, pitch: i64) -> i64 {
+        let size = self.dtype.size() as u64;
+        let pitch = pitch as u64 % 16 * size % 16;
+        // Rows start at all multiples of this between boundaries.
+        let grain = if pitch == 0 { 16 } else { 1 << pitch.trailing_zeros() };
+        let skew = window as u64 % grain + (16 - grain);
+        ((width as u64 + skew / size).div_ceil(16 / size)) as i64
     }
 
     /// The sweep over tiles that the op counted itself: `total` elements, `area` of them a whole tile.

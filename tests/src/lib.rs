@@ -1,1 +1,3 @@
-//! TODO
+//! What only tests need: a machine that executes PTX under a checker, without a GPU.
+
+pub mod ptx;

@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::kernel::{Kernel, LaunchOptions};
-use crate::launch::{Launch, Touched};
+use crate::launch::{Launch, MAX_BUFFERS, Touched};
 
 /// A place that kernels run in. Handles are cheap to clone, and any thread may use or drop one.
 #[derive(Clone)]
@@ -128,17 +128,18 @@ impl Device {
         let launch = kernel.prepare(&args, options)?;
         match &self.place {
             Place::Cpu => {
-                reject_short(&launch, cpu::bytes_from)?;
+                let mut known = [None; MAX_BUFFERS];
+                for (known, touched) in known.iter_mut().zip(launch.touched()) {
+                    *known = cpu::bytes_from(touched.address);
+                }
+                reject_short(&launch, &known)?;
                 reject_stream(&launch, options)?;
                 // SAFETY: by this function's contract.
                 unsafe { kernel.run_on_cpu(&args, options) }
             }
             // SAFETY: by this function's contract.
             #[cfg(feature = "cuda")]
-            Place::Cuda(gpu) => unsafe {
-                reject_short(&launch, |address| gpu.bytes_from(address))?;
-                gpu.launch(&launch, options.stream.map(|stream| &stream.stream))
-            },
+            Place::Cuda(gpu) => unsafe { gpu.launch(&launch, options.stream.map(|stream| &stream.stream)) },
         }
     }
 
@@ -164,7 +165,6 @@ impl Device {
             // SAFETY: by this function's contract.
             #[cfg(feature = "cuda")]
             Place::Cuda(gpu) => unsafe {
-                reject_short(&launch, |address| gpu.bytes_from(address))?;
                 gpu.launch_ptx(&launch, ptx, options.stream.map(|stream| &stream.stream))
             },
         }
@@ -306,15 +306,15 @@ impl<D> fmt::Debug for Buffer<D> {
     }
 }
 
-/// Fails if a buffer that this library allocated ends before the kernel is done with it. Of other
-/// pointers the length is not known.
-fn reject_short(launch: &Launch, bytes_from: impl Fn(u64) -> Option<u64>) -> Result<()> {
-    launch.touched().iter().try_for_each(|&Touched { name, address, bytes: need, .. }| {
-        match bytes_from(address) {
+/// Fails if a buffer that this library allocated ends before the kernel is done with it. `known` has the
+/// bytes to each buffer's end; of other pointers the length is not known.
+fn reject_short(launch: &Launch, known: &[Option<u64>; MAX_BUFFERS]) -> Result<()> {
+    launch.touched().iter().zip(known).try_for_each(
+        |(&Touched { name, bytes: need, .. }, &known)| match known {
             Some(have) if have < need => Err(Error::Short { kernel: launch.kernel.name, name, have, need }),
             _ => Ok(()),
-        }
-    })
+        },
+    )
 }
 
 /// Fails for a stream where there are none.

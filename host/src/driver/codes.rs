@@ -12,7 +12,7 @@ pub(super) const DEINITIALIZED: u32 = 4;
 pub(super) const NO_DEVICE: u32 = 100;
 pub(super) const NOT_FOUND: u32 = 500;
 pub(super) const NOT_READY: u32 = 600;
-pub(super) const NOT_SUPPORTED: u32 = 801;
+pub(super) const STREAM_CAPTURE_IMPLICIT: u32 = 906;
 
 /// A result code that CUDA documents.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,7 @@ const fn known(code: u32, name: &'static CStr, text: &'static CStr) -> Known {
 }
 
 /// In rising order of codes.
-const KNOWN: &[Known] = &[
+pub(super) const KNOWN: &[Known] = &[
     known(0, c"CUDA_SUCCESS", c"no error"),
     known(1, c"CUDA_ERROR_INVALID_VALUE", c"an argument has a value that the call does not take"),
     known(2, c"CUDA_ERROR_OUT_OF_MEMORY", c"out of memory"),
@@ -73,8 +73,16 @@ const KNOWN: &[Known] = &[
     known(221, c"CUDA_ERROR_JIT_COMPILER_NOT_FOUND", c"the PTX compiler library of the driver was not found"),
     known(222, c"CUDA_ERROR_UNSUPPORTED_PTX_VERSION", c"the PTX version is newer than the driver"),
     known(223, c"CUDA_ERROR_JIT_COMPILATION_DISABLED", c"PTX compilation is disabled"),
-    known(224, c"CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY", c"the device does not support this execution affinity"),
-    known(225, c"CUDA_ERROR_UNSUPPORTED_DEVSIDE_SYNC", c"the PTX uses an unsupported device-side synchronisation"),
+    known(
+        224,
+        c"CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY",
+        c"the device does not support this execution affinity",
+    ),
+    known(
+        225,
+        c"CUDA_ERROR_UNSUPPORTED_DEVSIDE_SYNC",
+        c"the PTX uses an unsupported device-side synchronisation",
+    ),
     known(226, c"CUDA_ERROR_CONTAINED", c"the device contained an error; the context is lost"),
     known(300, c"CUDA_ERROR_INVALID_SOURCE", c"the kernel source is invalid"),
     known(301, c"CUDA_ERROR_FILE_NOT_FOUND", c"file not found"),
@@ -87,7 +95,11 @@ const KNOWN: &[Known] = &[
     known(500, c"CUDA_ERROR_NOT_FOUND", c"the name was not found"),
     known(600, c"CUDA_ERROR_NOT_READY", c"the work is not done yet"),
     known(700, c"CUDA_ERROR_ILLEGAL_ADDRESS", c"a kernel used an illegal address"),
-    known(701, c"CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", c"the launch needs more registers, threads or shared memory than the device has"),
+    known(
+        701,
+        c"CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
+        c"the launch needs more registers, threads or shared memory than the device has",
+    ),
     known(702, c"CUDA_ERROR_LAUNCH_TIMEOUT", c"a kernel ran into the time limit"),
     known(703, c"CUDA_ERROR_LAUNCH_INCOMPATIBLE_TEXTURING", c"the launch has incompatible texturing"),
     known(704, c"CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", c"peer access is already enabled"),
@@ -109,8 +121,16 @@ const KNOWN: &[Known] = &[
     known(800, c"CUDA_ERROR_NOT_PERMITTED", c"not permitted"),
     known(801, c"CUDA_ERROR_NOT_SUPPORTED", c"not supported"),
     known(802, c"CUDA_ERROR_SYSTEM_NOT_READY", c"the system is not ready"),
-    known(803, c"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", c"the driver and the library of the driver have different versions"),
-    known(804, c"CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE", c"the compatibility driver does not support this device"),
+    known(
+        803,
+        c"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+        c"the driver and the library of the driver have different versions",
+    ),
+    known(
+        804,
+        c"CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
+        c"the compatibility driver does not support this device",
+    ),
     known(805, c"CUDA_ERROR_MPS_CONNECTION_FAILED", c"no connection to the MPS server"),
     known(806, c"CUDA_ERROR_MPS_RPC_FAILURE", c"the MPS server did not answer"),
     known(807, c"CUDA_ERROR_MPS_SERVER_NOT_READY", c"the MPS server is not ready"),

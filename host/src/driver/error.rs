@@ -216,7 +216,8 @@ impl DriverError {
 
 /// The name of a result code.
 pub(super) fn code_name(code: u32) -> String {
-    codes::find(code).map_or_else(|| "an unknown code".to_owned(), |known| known.name.to_string_lossy().into())
+    codes::find(code)
+        .map_or_else(|| "an unknown code".to_owned(), |known| known.name.to_string_lossy().into())
 }
 
 fn code_text(code: u32) -> String {

@@ -1,5 +1,6 @@
 //! The driver's library, `libcuda.so.1`, opened the first time that something of it is needed.
 
+use std::error::Error;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::OnceLock;
 
@@ -17,10 +18,15 @@ pub(super) fn library() -> Result<&'static Library, &'static str> {
         .get_or_init(|| {
             // SAFETY: the driver's library may be loaded at any time; running its initialisers is what every
             // CUDA program does.
-            unsafe { Library::open(Some(LIBRARY), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| error.to_string())
+            unsafe { Library::open(Some(LIBRARY), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| reason(&error))
         })
         .as_ref()
         .map_err(String::as_str)
+}
+
+/// The loader's words, which the error holds as its source.
+fn reason(error: &libloading::Error) -> String {
+    error.source().map_or_else(|| format!("{LIBRARY}: {error}"), ToString::to_string)
 }
 
 /// The driver's function of that name, or one that takes any arguments and answers with an error:

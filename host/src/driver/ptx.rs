@@ -54,9 +54,12 @@ impl fmt::Display for CudaVersion {
     }
 }
 
+/// Major and minor.
+type Number = (u32, u32);
+
 /// The CUDA version with which each PTX version came, oldest first. A driver reads its own version and all
 /// older ones. Source: PTX ISA manual, release history. CUDA 12.6 brought no new PTX version.
-const RELEASES: &[((u32, u32), (u32, u32))] = &[
+const RELEASES: &[(Number, Number)] = &[
     ((6, 0), (9, 0)),
     ((6, 1), (9, 1)),
     ((6, 2), (9, 2)),
@@ -124,9 +127,10 @@ impl Target {
         let (fits, needs) = match self.reach {
             Reach::Up => (has >= needs, format!("{needs} or higher")),
             Reach::Exact => (has == needs, format!("exactly {needs}")),
-            Reach::Family => {
-                (has >= needs && has.major == needs.major, format!("{needs} or higher within {}.x", needs.major))
-            }
+            Reach::Family => (
+                has >= needs && has.major == needs.major,
+                format!("{needs} or higher within {}.x", needs.major),
+            ),
         };
         if fits {
             return Ok(());
@@ -138,7 +142,7 @@ impl Target {
 /// Whether a driver for `driver` reads PTX `ptx`. A driver newer than the table reads at least what the table's
 /// last one does; what it reads beyond is for the driver to say.
 pub(super) fn check_version(ptx: PtxVersion, driver: CudaVersion) -> Result<(), DriverError> {
-    let by_driver = |&&(_, cuda): &&((u32, u32), (u32, u32))| cuda <= (driver.major, driver.minor);
+    let by_driver = |&&(_, cuda): &&(Number, Number)| cuda <= (driver.major, driver.minor);
     let reads = RELEASES.iter().rfind(by_driver).map_or((0, 0), |&(ptx, _)| ptx);
     let beyond_table = RELEASES.last().is_some_and(|&(_, cuda)| (driver.major, driver.minor) > cuda);
     if (ptx.major, ptx.minor) <= reads || beyond_table {
@@ -219,7 +223,8 @@ fn entries(ptx: &str) -> impl Iterator<Item = (&str, &str)> {
         let after = after.trim_start();
         let end = after.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '$' | '%')))?;
         let (name, rest) = after.split_at(end);
-        let list = rest.trim_start().strip_prefix('(').map_or("", |rest| rest.split(')').next().unwrap_or(""));
+        let list =
+            rest.trim_start().strip_prefix('(').map_or("", |rest| rest.split(')').next().unwrap_or(""));
         Some((name, list))
     })
 }

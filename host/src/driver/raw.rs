@@ -61,10 +61,11 @@ macro_rules! driver_functions {
                 Ok(name) => name,
                 Err(_) => panic!("a name without a NUL inside"),
             };
+            type Function = unsafe extern "C" fn($($ty),*) -> u32;
+            let address = SLOT.get(NAME);
             // SAFETY: the address is the driver's function of that name, which has this signature, or a
             // function that ignores its arguments and returns a code.
-            let function =
-                unsafe { std::mem::transmute::<*const c_void, unsafe extern "C" fn($($ty),*) -> u32>(SLOT.get(NAME)) };
+            let function = unsafe { std::mem::transmute::<*const c_void, Function>(address) };
             // SAFETY: passed on to the caller.
             Answer { call: stringify!($name), code: unsafe { function($($arg),*) } }
         }
@@ -73,8 +74,6 @@ macro_rules! driver_functions {
 
 driver_functions! {
     fn cuInit(flags: c_uint);
-    fn cuDriverGetVersion(version: *mut c_int);
-    fn cuDeviceGetCount(count: *mut c_int);
     fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_uint, device: CUdevice);
     fn cuDeviceGetUuid_v2(uuid: *mut CUuuid, device: CUdevice);
     fn cuDeviceGetUuid(uuid: *mut CUuuid, device: CUdevice);
@@ -142,11 +141,8 @@ driver_functions! {
     fn cuPointerGetAttribute(value: *mut c_void, attribute: c_uint, address: CUdeviceptr);
     fn cuMemPoolTrimTo(pool: CUmemoryPool, bytes_to_keep: usize);
     fn cuMemPoolSetAttribute(pool: CUmemoryPool, attribute: c_uint, value: *mut c_void);
-    fn cuMemPoolGetAttribute(pool: CUmemoryPool, attribute: c_uint, value: *mut c_void);
     fn cuMemcpyHtoDAsync_v2(to: CUdeviceptr, from: *const c_void, bytes: usize, stream: CUstream);
     fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize, stream: CUstream);
     fn cuMemcpyDtoDAsync_v2(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream);
     fn cuMemsetD8Async(to: CUdeviceptr, value: u8, count: usize, stream: CUstream);
-    fn cuMemsetD16Async(to: CUdeviceptr, value: u16, count: usize, stream: CUstream);
-    fn cuMemsetD32Async(to: CUdeviceptr, value: c_uint, count: usize, stream: CUstream);
 }

@@ -38,56 +38,60 @@ extern "C" fn resolve(slot: *const AtomicPtr<c_void>, first: *const AtomicPtr<c_
     target
 }
 
-/// One trampoline, its stub and its slot.
+/// Defines the trampoline `name`, its stub and its slot.
 #[cfg(target_arch = "x86_64")]
 macro_rules! trampoline {
-    ($name:literal) => {
-        concat!(
-            ".pushsection .text.cotangent_driver,\"ax\",@progbits\n",
-            ".weak ", $name, "\n",
-            ".hidden ", $name, "\n",
-            ".type ", $name, ",@function\n",
-            ".p2align 4\n",
-            $name, ":\n",
-            "jmp qword ptr [rip + .Lcotangent_slot_", $name, "]\n",
-            ".Lcotangent_stub_", $name, ":\n",
-            "lea r11, [rip + .Lcotangent_slot_", $name, "]\n",
-            "jmp .Lcotangent_resolve\n",
-            ".size ", $name, ", . - ", $name, "\n",
-            ".popsection\n",
-            ".pushsection .data.cotangent_driver,\"aw\",@progbits\n",
-            ".Lcotangent_slot_", $name, ": .quad .Lcotangent_stub_", $name, "\n",
-            ".popsection",
-        )
+    () => {
+        r#"
+        .macro cotangent_trampoline name
+        .pushsection .text.cotangent_driver,"ax",@progbits
+        .weak \name
+        .hidden \name
+        .type \name,@function
+        .p2align 4
+        \name:
+        jmp qword ptr [rip + .Lcotangent_slot_\name]
+        .Lcotangent_stub_\name:
+        lea r11, [rip + .Lcotangent_slot_\name]
+        jmp .Lcotangent_resolve
+        .size \name, . - \name
+        .popsection
+        .pushsection .data.cotangent_driver,"aw",@progbits
+        .Lcotangent_slot_\name: .quad .Lcotangent_stub_\name
+        .popsection
+        .endm
+        "#
     };
 }
 
-/// One trampoline, its stub and its slot. The load acquires, so that a core that sees the function's address
-/// also sees what the thread that opened the library has written.
+/// Defines the trampoline `name`, its stub and its slot. The load acquires, so that a core that sees the
+/// function's address also sees what the thread that opened the library has written.
 #[cfg(target_arch = "aarch64")]
 macro_rules! trampoline {
-    ($name:literal) => {
-        concat!(
-            ".pushsection .text.cotangent_driver,\"ax\",@progbits\n",
-            ".weak ", $name, "\n",
-            ".hidden ", $name, "\n",
-            ".type ", $name, ",@function\n",
-            ".p2align 4\n",
-            $name, ":\n",
-            "adrp x16, .Lcotangent_slot_", $name, "\n",
-            "add x16, x16, :lo12:.Lcotangent_slot_", $name, "\n",
-            "ldar x17, [x16]\n",
-            "br x17\n",
-            ".Lcotangent_stub_", $name, ":\n",
-            "adrp x16, .Lcotangent_slot_", $name, "\n",
-            "add x16, x16, :lo12:.Lcotangent_slot_", $name, "\n",
-            "b .Lcotangent_resolve\n",
-            ".size ", $name, ", . - ", $name, "\n",
-            ".popsection\n",
-            ".pushsection .data.cotangent_driver,\"aw\",@progbits\n",
-            ".Lcotangent_slot_", $name, ": .quad .Lcotangent_stub_", $name, "\n",
-            ".popsection",
-        )
+    () => {
+        r#"
+        .macro cotangent_trampoline name
+        .pushsection .text.cotangent_driver,"ax",@progbits
+        .weak \name
+        .hidden \name
+        .type \name,@function
+        .p2align 4
+        \name:
+        adrp x16, .Lcotangent_slot_\name
+        add x16, x16, :lo12:.Lcotangent_slot_\name
+        ldar x17, [x16]
+        br x17
+        .Lcotangent_stub_\name:
+        adrp x16, .Lcotangent_slot_\name
+        add x16, x16, :lo12:.Lcotangent_slot_\name
+        b .Lcotangent_resolve
+        .size \name, . - \name
+        .popsection
+        .pushsection .data.cotangent_driver,"aw",@progbits
+        .Lcotangent_slot_\name: .quad .Lcotangent_stub_\name
+        .popsection
+        .endm
+        "#
     };
 }
 
@@ -96,13 +100,13 @@ macro_rules! trampoline {
 #[cfg(target_arch = "x86_64")]
 macro_rules! resolver {
     () => {
-        "
-        .pushsection .data.cotangent_driver,\"aw\",@progbits
+        r#"
+        .pushsection .data.cotangent_driver,"aw",@progbits
         .p2align 3
         .Lcotangent_slots:
         .popsection
 
-        .pushsection .text.cotangent_driver,\"ax\",@progbits
+        .pushsection .text.cotangent_driver,"ax",@progbits
         .type .Lcotangent_resolve,@function
         .p2align 4
         .Lcotangent_resolve:
@@ -155,7 +159,7 @@ macro_rules! resolver {
         .cfi_endproc
         .size .Lcotangent_resolve, . - .Lcotangent_resolve
         .popsection
-        "
+        "#
     };
 }
 
@@ -164,13 +168,13 @@ macro_rules! resolver {
 #[cfg(target_arch = "aarch64")]
 macro_rules! resolver {
     () => {
-        "
-        .pushsection .data.cotangent_driver,\"aw\",@progbits
+        r#"
+        .pushsection .data.cotangent_driver,"aw",@progbits
         .p2align 3
         .Lcotangent_slots:
         .popsection
 
-        .pushsection .text.cotangent_driver,\"ax\",@progbits
+        .pushsection .text.cotangent_driver,"ax",@progbits
         .type .Lcotangent_resolve,@function
         .p2align 4
         .Lcotangent_resolve:
@@ -211,12 +215,12 @@ macro_rules! resolver {
         .cfi_endproc
         .size .Lcotangent_resolve, . - .Lcotangent_resolve
         .popsection
-        "
+        "#
     };
 }
 
 macro_rules! symbols {
-    ($($name:literal,)*) => {
+    ($($name:literal)*) => {
         /// The functions, in the order of their slots.
         const NAMES: &[&CStr] = &[$(
             match CStr::from_bytes_with_nul(concat!($name, "\0").as_bytes()) {
@@ -225,116 +229,122 @@ macro_rules! symbols {
             },
         )*];
 
-        global_asm!(resolver!(), $(trampoline!($name),)* resolve = sym resolve);
+        global_asm!(
+            resolver!(),
+            trampoline!(),
+            $(concat!("cotangent_trampoline ", $name),)*
+            ".purgem cotangent_trampoline",
+            resolve = sym resolve,
+        );
     };
 }
 
-// Every function that cust 0.3 calls (a test compares this list with cust's), and `cuGetErrorName`.
+// Every function that cust 0.3 calls, and `cuGetErrorName`.
 symbols! {
-    "cuArray3DCreate_v2",
-    "cuArray3DGetDescriptor_v2",
-    "cuArrayDestroy",
-    "cuCtxCreate_v2",
-    "cuCtxDestroy_v2",
-    "cuCtxGetApiVersion",
-    "cuCtxGetCacheConfig",
-    "cuCtxGetCurrent",
-    "cuCtxGetDevice",
-    "cuCtxGetFlags",
-    "cuCtxGetLimit",
-    "cuCtxGetSharedMemConfig",
-    "cuCtxGetStreamPriorityRange",
-    "cuCtxPopCurrent_v2",
-    "cuCtxPushCurrent_v2",
-    "cuCtxSetCacheConfig",
-    "cuCtxSetCurrent",
-    "cuCtxSetLimit",
-    "cuCtxSetSharedMemConfig",
-    "cuCtxSynchronize",
-    "cuDestroyExternalMemory",
-    "cuDeviceGet",
-    "cuDeviceGetAttribute",
-    "cuDeviceGetCount",
-    "cuDeviceGetName",
-    "cuDevicePrimaryCtxRelease_v2",
-    "cuDevicePrimaryCtxReset_v2",
-    "cuDevicePrimaryCtxRetain",
-    "cuDevicePrimaryCtxSetFlags_v2",
-    "cuDeviceTotalMem_v2",
-    "cuDriverGetVersion",
-    "cuEventCreate",
-    "cuEventDestroy_v2",
-    "cuEventElapsedTime",
-    "cuEventQuery",
-    "cuEventRecord",
-    "cuEventSynchronize",
-    "cuExternalMemoryGetMappedBuffer",
-    "cuFuncGetAttribute",
-    "cuFuncSetCacheConfig",
-    "cuFuncSetSharedMemConfig",
-    "cuGetErrorName",
-    "cuGetErrorString",
-    "cuGraphAddKernelNode",
-    "cuGraphCreate",
-    "cuGraphDebugDotPrint",
-    "cuGraphDestroy",
-    "cuGraphGetEdges",
-    "cuGraphGetNodes",
-    "cuGraphKernelNodeGetParams",
-    "cuGraphNodeGetType",
-    "cuImportExternalMemory",
-    "cuInit",
-    "cuLaunchHostFunc",
-    "cuLaunchKernel",
-    "cuLinkAddData_v2",
-    "cuLinkComplete",
-    "cuLinkCreate_v2",
-    "cuLinkDestroy",
-    "cuMemAdvise",
-    "cuMemAllocAsync",
-    "cuMemAllocHost_v2",
-    "cuMemAllocManaged",
-    "cuMemAlloc_v2",
-    "cuMemFreeAsync",
-    "cuMemFreeHost",
-    "cuMemFree_v2",
-    "cuMemGetInfo_v2",
-    "cuMemPrefetchAsync",
-    "cuMemcpy2D_v2",
-    "cuMemcpyAtoH_v2",
-    "cuMemcpyDtoDAsync_v2",
-    "cuMemcpyDtoD_v2",
-    "cuMemcpyDtoHAsync_v2",
-    "cuMemcpyDtoH_v2",
-    "cuMemcpyHtoA_v2",
-    "cuMemcpyHtoDAsync_v2",
-    "cuMemcpyHtoD_v2",
-    "cuMemsetD16Async",
-    "cuMemsetD16_v2",
-    "cuMemsetD32Async",
-    "cuMemsetD32_v2",
-    "cuMemsetD8Async",
-    "cuMemsetD8_v2",
-    "cuModuleGetFunction",
-    "cuModuleGetGlobal_v2",
-    "cuModuleLoad",
-    "cuModuleLoadData",
-    "cuModuleLoadDataEx",
-    "cuModuleUnload",
-    "cuOccupancyAvailableDynamicSMemPerBlock",
-    "cuOccupancyMaxActiveBlocksPerMultiprocessor",
-    "cuOccupancyMaxPotentialBlockSize",
-    "cuStreamCreateWithPriority",
-    "cuStreamDestroy_v2",
-    "cuStreamGetFlags",
-    "cuStreamGetPriority",
-    "cuStreamSynchronize",
-    "cuStreamWaitEvent",
-    "cuSurfObjectCreate",
-    "cuSurfObjectDestroy",
-    "cuSurfObjectGetResourceDesc",
-    "cuTexObjectCreate",
-    "cuTexObjectDestroy",
-    "cuTexObjectGetResourceDesc",
-    "cuTexObjectGetResourceViewDesc",
+    "cuArray3DCreate_v2"
+    "cuArray3DGetDescriptor_v2"
+    "cuArrayDestroy"
+    "cuCtxCreate_v2"
+    "cuCtxDestroy_v2"
+    "cuCtxGetApiVersion"
+    "cuCtxGetCacheConfig"
+    "cuCtxGetCurrent"
+    "cuCtxGetDevice"
+    "cuCtxGetFlags"
+    "cuCtxGetLimit"
+    "cuCtxGetSharedMemConfig"
+    "cuCtxGetStreamPriorityRange"
+    "cuCtxPopCurrent_v2"
+    "cuCtxPushCurrent_v2"
+    "cuCtxSetCacheConfig"
+    "cuCtxSetCurrent"
+    "cuCtxSetLimit"
+    "cuCtxSetSharedMemConfig"
+    "cuCtxSynchronize"
+    "cuDestroyExternalMemory"
+    "cuDeviceGet"
+    "cuDeviceGetAttribute"
+    "cuDeviceGetCount"
+    "cuDeviceGetName"
+    "cuDevicePrimaryCtxRelease_v2"
+    "cuDevicePrimaryCtxReset_v2"
+    "cuDevicePrimaryCtxRetain"
+    "cuDevicePrimaryCtxSetFlags_v2"
+    "cuDeviceTotalMem_v2"
+    "cuDriverGetVersion"
+    "cuEventCreate"
+    "cuEventDestroy_v2"
+    "cuEventElapsedTime"
+    "cuEventQuery"
+    "cuEventRecord"
+    "cuEventSynchronize"
+    "cuExternalMemoryGetMappedBuffer"
+    "cuFuncGetAttribute"
+    "cuFuncSetCacheConfig"
+    "cuFuncSetSharedMemConfig"
+    "cuGetErrorName"
+    "cuGetErrorString"
+    "cuGraphAddKernelNode"
+    "cuGraphCreate"
+    "cuGraphDebugDotPrint"
+    "cuGraphDestroy"
+    "cuGraphGetEdges"
+    "cuGraphGetNodes"
+    "cuGraphKernelNodeGetParams"
+    "cuGraphNodeGetType"
+    "cuImportExternalMemory"
+    "cuInit"
+    "cuLaunchHostFunc"
+    "cuLaunchKernel"
+    "cuLinkAddData_v2"
+    "cuLinkComplete"
+    "cuLinkCreate_v2"
+    "cuLinkDestroy"
+    "cuMemAdvise"
+    "cuMemAllocAsync"
+    "cuMemAllocHost_v2"
+    "cuMemAllocManaged"
+    "cuMemAlloc_v2"
+    "cuMemFreeAsync"
+    "cuMemFreeHost"
+    "cuMemFree_v2"
+    "cuMemGetInfo_v2"
+    "cuMemPrefetchAsync"
+    "cuMemcpy2D_v2"
+    "cuMemcpyAtoH_v2"
+    "cuMemcpyDtoDAsync_v2"
+    "cuMemcpyDtoD_v2"
+    "cuMemcpyDtoHAsync_v2"
+    "cuMemcpyDtoH_v2"
+    "cuMemcpyHtoA_v2"
+    "cuMemcpyHtoDAsync_v2"
+    "cuMemcpyHtoD_v2"
+    "cuMemsetD16Async"
+    "cuMemsetD16_v2"
+    "cuMemsetD32Async"
+    "cuMemsetD32_v2"
+    "cuMemsetD8Async"
+    "cuMemsetD8_v2"
+    "cuModuleGetFunction"
+    "cuModuleGetGlobal_v2"
+    "cuModuleLoad"
+    "cuModuleLoadData"
+    "cuModuleLoadDataEx"
+    "cuModuleUnload"
+    "cuOccupancyAvailableDynamicSMemPerBlock"
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor"
+    "cuOccupancyMaxPotentialBlockSize"
+    "cuStreamCreateWithPriority"
+    "cuStreamDestroy_v2"
+    "cuStreamGetFlags"
+    "cuStreamGetPriority"
+    "cuStreamSynchronize"
+    "cuStreamWaitEvent"
+    "cuSurfObjectCreate"
+    "cuSurfObjectDestroy"
+    "cuSurfObjectGetResourceDesc"
+    "cuTexObjectCreate"
+    "cuTexObjectDestroy"
+    "cuTexObjectGetResourceDesc"
+    "cuTexObjectGetResourceViewDesc"
 }

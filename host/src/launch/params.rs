@@ -38,11 +38,17 @@ impl Params {
         self.count == 0
     }
 
+    /// All of them, each aligned to its own size.
+    pub fn packed(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
     /// The bytes of each parameter, in order; padding up to the next may follow a parameter's own bytes.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.len()).map(|i| {
             let start = usize::from(self.starts[i]);
-            let end = if i + 1 < self.len() { usize::from(self.starts[i + 1]) } else { usize::from(self.len) };
+            let end =
+                if i + 1 < self.len() { usize::from(self.starts[i + 1]) } else { usize::from(self.len) };
             &self.bytes[start..end]
         })
     }

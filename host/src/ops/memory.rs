@@ -2,7 +2,9 @@
 
 use std::mem::MaybeUninit;
 
-use crate::element::Num;
+use rayon::prelude::*;
+
+use crate::element::{Element, Num};
 
 /// The elements of an input.
 ///
@@ -27,6 +29,22 @@ pub(super) unsafe fn output<'a, D>(pointer: *mut D, len: i64) -> &'a mut [MaybeU
     }
     // SAFETY: by this function's contract.
     unsafe { std::slice::from_raw_parts_mut(pointer.cast(), len as usize) }
+}
+
+/// Calls `body` for each plane of an output with the plane's number, over rayon's threads.
+///
+/// The body is behind a pointer so that rayon's machinery is compiled once an element type, not once a kernel.
+pub(super) fn for_each_plane<D: Element>(
+    output: &mut [MaybeUninit<D>],
+    plane: usize,
+    body: &(dyn Fn(usize, &mut [MaybeUninit<D>]) + Sync),
+) {
+    output.par_chunks_exact_mut(plane).enumerate().for_each(|(number, plane)| body(number, plane));
+}
+
+/// Calls `body` for each number below `count`, over rayon's threads.
+pub(super) fn for_each(count: usize, body: &(dyn Fn(usize) + Sync)) {
+    (0..count).into_par_iter().for_each(body);
 }
 
 /// Stores a sum, or adds it to what the caller's buffer holds.

@@ -10,3 +10,12 @@ pub mod flatten;
 pub mod upsample_nearest2d;
 
 mod memory;
+
+/// What verification knows of each operation.
+pub(crate) const SUBJECTS: &[&[crate::verify::subject::Subject]] = &[
+    flatten::SUBJECTS,
+    channel_cat::SUBJECTS,
+    constant_pad1d::SUBJECTS,
+    conv2d::SUBJECTS,
+    upsample_nearest2d::SUBJECTS,
+];

@@ -1,6 +1,9 @@
 //! Channel concatenation of one input into the joined tensor, and the gradient's way back.
 
 mod reference;
+mod verify;
+
+pub(crate) use verify::SUBJECTS;
 
 use crate::element::{Element, Num};
 use crate::error::{Error, Result};
@@ -72,7 +75,13 @@ fn check(
     plan.check(rows >= 0, "rows", rows, "must be at least", 0)?;
     plan.not_negative(&[("chunk_c", chunk_c), ("c_total", c_total), ("chunk_offset", chunk_offset)])?;
     let end = i64::from(chunk_offset) + i64::from(chunk_c);
-    plan.check(end <= i64::from(c_total), "c_total", c_total, "must be at least chunk_offset + chunk_c =", end)?;
+    plan.check(
+        end <= i64::from(c_total),
+        "c_total",
+        c_total,
+        "must be at least chunk_offset + chunk_c =",
+        end,
+    )?;
     let chunk = plan.volume("the chunk", &[rows, i64::from(chunk_c)])?;
     let joined = plan.volume("the joined tensor", &[rows, i64::from(c_total)])?;
     Ok((rows, chunk, joined))
@@ -89,9 +98,12 @@ fn plan_forward<D: Element>(
     plan.reject_accumulate(options)?;
     plan.reads("x", x, chunk)?;
     plan.writes("y", y, if chunk == 0 { 0 } else { joined }, options)?;
+    let window = y.wrapping_add(chunk_offset as usize);
+    let vectors = plan.vectors_per_row(window, i64::from(chunk_c), i64::from(c_total));
     plan.hidden(&rows);
     plan.hidden(&Divisor64(i64::from(chunk_c)));
-    plan.sweeps(chunk, i64::from(kernel.block_size));
+    plan.hidden(&Divisor64(vectors));
+    plan.sweeps_vectors(chunk, i64::from(kernel.block_size));
     Ok(())
 }
 
@@ -108,6 +120,6 @@ fn plan_backward<D: Num>(
     plan.hidden(&rows);
     plan.hidden(&Divisor64(i64::from(chunk_c)));
     plan.hidden_accumulate(options);
-    plan.sweeps(chunk, i64::from(kernel.block_size));
+    plan.sweeps_vectors(chunk, i64::from(kernel.block_size));
     Ok(())
 }

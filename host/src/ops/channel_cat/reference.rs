@@ -1,11 +1,9 @@
 //! The formula in literal loops.
 
-use rayon::prelude::*;
-
 use super::{ChannelCatBackward, ChannelCatForward};
 use crate::element::{Element, Num};
 use crate::kernel::{Kernel, LaunchOptions};
-use crate::ops::memory::{copy_or_add, input, output};
+use crate::ops::memory::{copy_or_add, for_each_plane, input, output};
 
 /// `y[r, chunk_offset + c] = x[r, c]`.
 ///
@@ -20,10 +18,9 @@ pub(super) unsafe fn forward<D: Element>(
     let rows = options.rows.unwrap_or(0);
     // SAFETY: by this function's contract.
     let (x, y) = unsafe { (input(x, rows * i64::from(chunk_c)), output(y, rows * i64::from(c_total))) };
-    let first = chunk_offset as usize;
-    let rows = y.par_chunks_exact_mut(c_total as usize).zip(x.par_chunks_exact(chunk_c as usize));
-    rows.for_each(|(joined, chunk)| {
-        for (to, &value) in joined[first..].iter_mut().zip(chunk) {
+    let (chunk_c, first) = (chunk_c as usize, chunk_offset as usize);
+    for_each_plane(y, c_total as usize, &|row, joined| {
+        for (to, &value) in joined[first..].iter_mut().zip(&x[row * chunk_c..][..chunk_c]) {
             to.write(value);
         }
     });
@@ -42,10 +39,9 @@ pub(super) unsafe fn backward<D: Num>(
     let rows = options.rows.unwrap_or(0);
     // SAFETY: by this function's contract.
     let (dy, dx) = unsafe { (input(dy, rows * i64::from(c_total)), output(dx, rows * i64::from(chunk_c))) };
-    let first = chunk_offset as usize;
-    let rows = dx.par_chunks_exact_mut(chunk_c as usize).zip(dy.par_chunks_exact(c_total as usize));
-    rows.for_each(|(chunk, joined)| {
-        for (to, &value) in chunk.iter_mut().zip(&joined[first..]) {
+    let (c_total, first) = (c_total as usize, chunk_offset as usize);
+    for_each_plane(dx, chunk_c as usize, &|row, chunk| {
+        for (to, &value) in chunk.iter_mut().zip(&dy[row * c_total + first..]) {
             // SAFETY: a caller who accumulates gave an initialised dx.
             unsafe { copy_or_add(to, value, options.accumulate) };
         }

@@ -1,6 +1,9 @@
 //! Constant padding of the last dimension, and its gradient.
 
 mod reference;
+mod verify;
+
+pub(crate) use verify::SUBJECTS;
 
 use crate::element::{Element, Num};
 use crate::error::Result;
@@ -90,7 +93,7 @@ fn plan_forward<D: Element>(
     plan.reads("input", input, bare)?;
     plan.writes("output", output, padded, options)?;
     plan.hidden(&Divisor64(i64::from(ol)));
-    plan.sweeps(padded, i64::from(kernel.block_ol));
+    plan.sweeps_vectors(padded, i64::from(kernel.block_ol));
     Ok(())
 }
 
@@ -107,6 +110,6 @@ fn plan_backward<D: Num>(
     plan.writes("dx", dx, bare, options)?;
     plan.hidden(&Divisor64(i64::from(l)));
     plan.hidden_accumulate(options);
-    plan.sweeps(bare, i64::from(kernel.block_ol));
+    plan.sweeps_vectors(bare, i64::from(kernel.block_ol));
     Ok(())
 }

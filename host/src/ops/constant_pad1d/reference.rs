@@ -1,11 +1,9 @@
 //! The formula in literal loops.
 
-use rayon::prelude::*;
-
 use super::{ConstantPad1dBackward, ConstantPad1dForward};
 use crate::element::{Element, Num};
 use crate::kernel::{Kernel, LaunchOptions};
-use crate::ops::memory::{copy_or_add, input, output};
+use crate::ops::memory::{copy_or_add, for_each_plane, input, output};
 
 /// `y[r, o] = x[r, o − pad_left]`, or `value` outside.
 ///
@@ -21,7 +19,7 @@ pub(super) unsafe fn forward<D: Element>(
     // SAFETY: by this function's contract.
     let (x, y) = unsafe { (input(x, rows * i64::from(l)), output(y, rows * i64::from(ol))) };
     let (l, left) = (l as usize, i64::from(kernel.pad_left));
-    y.par_chunks_exact_mut(ol as usize).enumerate().for_each(|(row, y)| {
+    for_each_plane(y, ol as usize, &|row, y| {
         let x = &x[row * l..(row + 1) * l];
         for (o, to) in (0_i64..).zip(y) {
             let inside = usize::try_from(o - left).ok().and_then(|i| x.get(i));
@@ -44,7 +42,7 @@ pub(super) unsafe fn backward<D: Num>(
     // SAFETY: by this function's contract.
     let (dy, dx) = unsafe { (input(dy, rows * i64::from(ol)), output(dx, rows * i64::from(l))) };
     let (ol, left) = (ol as usize, i64::from(kernel.pad_left));
-    dx.par_chunks_exact_mut(l as usize).enumerate().for_each(|(row, dx)| {
+    for_each_plane(dx, l as usize, &|row, dx| {
         let dy = &dy[row * ol..(row + 1) * ol];
         for (i, to) in (0_i64..).zip(dx) {
             match usize::try_from(i + left).ok().and_then(|o| dy.get(o)) {

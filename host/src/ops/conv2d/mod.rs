@@ -2,6 +2,9 @@
 
 mod plan;
 mod reference;
+mod verify;
+
+pub(crate) use verify::SUBJECTS;
 
 use crate::element::Num;
 use crate::kernel::kernel;

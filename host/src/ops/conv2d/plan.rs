@@ -72,8 +72,7 @@ impl Problem {
         let [kh, kw] = self.kernel.map(i64::from);
         let largest = i64::from(i32::MAX);
         plan.check(kh * kw <= largest, "kh · kw", kh * kw, "must be at most", largest)?;
-        let [b, c_in, c_out, h, wd, oh, ow] =
-            [self.b, self.c_in, self.c_out, h, wd, oh, ow].map(i64::from);
+        let [b, c_in, c_out, h, wd, oh, ow] = [self.b, self.c_in, self.c_out, h, wd, oh, ow].map(i64::from);
         Ok(Volumes {
             x: plan.volume("x", &[b, c_in, h, wd])?,
             w: plan.volume("w", &[c_out, i64::from(self.c_in_per_group()), kh, kw])?,

@@ -3,12 +3,10 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use rayon::prelude::*;
-
 use super::{Conv2dBackward, Conv2dBackwardDw, Conv2dBackwardDx, Conv2dForward};
 use crate::element::Num;
 use crate::kernel::{Kernel, LaunchOptions};
-use crate::ops::memory::{input, output, store};
+use crate::ops::memory::{for_each_plane, input, output, store};
 
 /// A convolution's numbers, as sizes.
 struct Conv {
@@ -87,7 +85,7 @@ impl Conv {
 
     fn forward<D: Num>(&self, x: &[D], w: &[D], y: &mut [MaybeUninit<D>]) {
         let (image, filter) = (self.h * self.w, self.kh * self.kw);
-        y.par_chunks_exact_mut(self.oh * self.ow).enumerate().for_each(|(bc, y)| {
+        for_each_plane(y, self.oh * self.ow, &|bc, y| {
             let (batch, co) = (bc / self.c_out, bc % self.c_out);
             let mut sums = vec![D::Sum::default(); y.len()];
             for n in 0..self.cig {
@@ -120,7 +118,7 @@ impl Conv {
     /// To accumulate, `dx` is initialised.
     unsafe fn dx<D: Num>(&self, dy: &[D], w: &[D], dx: &mut [MaybeUninit<D>], accumulate: bool) {
         let (result, filter) = (self.oh * self.ow, self.kh * self.kw);
-        dx.par_chunks_exact_mut((self.h * self.w).max(1)).enumerate().for_each(|(bc, dx)| {
+        for_each_plane(dx, (self.h * self.w).max(1), &|bc, dx| {
             let (batch, ci) = (bc / self.c_in, bc % self.c_in);
             let mut sums = vec![D::Sum::default(); dx.len()];
             for n in 0..self.cog {
@@ -155,7 +153,7 @@ impl Conv {
     /// To accumulate, `dw` is initialised.
     unsafe fn dw<D: Num>(&self, dy: &[D], x: &[D], dw: &mut [MaybeUninit<D>], accumulate: bool) {
         let (result, image) = (self.oh * self.ow, self.h * self.w);
-        dw.par_chunks_exact_mut(self.kh * self.kw).enumerate().for_each(|(filter, dw)| {
+        for_each_plane(dw, self.kh * self.kw, &|filter, dw| {
             let (co, n) = (filter / self.cig, filter % self.cig);
             let ci = co / self.cog * self.cig + n;
             // A sum for each output column, so that neighbours in the loop do not wait for each other.

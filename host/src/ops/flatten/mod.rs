@@ -1,6 +1,9 @@
 //! Flatten: a strided matrix copied into row-major order, and the gradient's way back.
 
 mod reference;
+mod verify;
+
+pub(crate) use verify::SUBJECTS;
 
 use crate::element::{Element, Num};
 use crate::error::{Error, Result};
@@ -97,13 +100,76 @@ fn tiles_of(extent: i32, block: i32) -> i64 {
     (i64::from(extent) + i64::from(block) - 1) / i64::from(block)
 }
 
-/// The hidden words that count tiles, and the sweep over them.
-fn tiles(plan: &mut Plan, b: i32, n: i32, block_b: i32, block_n: i32) {
-    let tiles_n = tiles_of(n, block_n);
-    let tiles = tiles_of(b, block_b) * tiles_n;
-    plan.hidden(&tiles);
-    plan.hidden(&Divisor64(tiles_n));
-    plan.tiles(i64::from(b) * i64::from(n), tiles, i64::from(block_b) * i64::from(block_n));
+/// How the device moves a strided matrix; the numbers are the device's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Element by element.
+    General = 0,
+    /// The elements of a row follow each other on the strided side.
+    Rows = 1,
+    /// The elements of a column follow each other, and all rows of both sides lie on 16-byte boundaries.
+    ColumnsAligned = 2,
+    /// The elements of a column follow each other.
+    Columns = 3,
+}
+
+/// Rows and columns of the tile that passes through shared memory.
+const SHARED_SIDE: u32 = 64;
+
+/// A strided matrix on its way.
+struct Matrix {
+    b: i32,
+    n: i32,
+    stride_b: i32,
+    stride_n: i32,
+    /// The addresses of the strided and of the row-major side.
+    sides: [u64; 2],
+    accumulate: bool,
+}
+
+impl Matrix {
+    /// Whether the rows lie end to end.
+    fn is_one_row(&self) -> bool {
+        self.stride_b == self.n || self.b == 1
+    }
+
+    fn way(&self, size: u64) -> Way {
+        // A single row or column has a stride that is never taken.
+        let (unit_n, unit_b) = (self.stride_n == 1 || self.n == 1, self.stride_b == 1 || self.b == 1);
+        let aligned = |address: u64, pitch: i32| (address | (pitch as u64 * size)).is_multiple_of(16);
+        if unit_n && (self.stride_b >= self.n || self.b == 1) {
+            Way::Rows
+        } else if unit_b && !self.accumulate && self.b.min(self.n) >= SHARED_SIDE as i32 / 8 {
+            let whole = size > 1 && aligned(self.sides[0], self.stride_n) && aligned(self.sides[1], self.n);
+            if whole { Way::ColumnsAligned } else { Way::Columns }
+        } else {
+            Way::General
+        }
+    }
+
+    /// The hidden words up to the row's divisor, and the sweep.
+    fn hide(&self, plan: &mut Plan, block_b: i32, block_n: i32) {
+        let tiles_n = tiles_of(self.n, block_n);
+        let tiles = tiles_of(self.b, block_b) * tiles_n;
+        let area = i64::from(block_b) * i64::from(block_n);
+        let total = i64::from(self.b) * i64::from(self.n);
+        let way = self.way(16 / plan.lanes() as u64);
+        plan.hidden(&(way as u32));
+        plan.hidden(&tiles);
+        plan.hidden(&Divisor64(tiles_n));
+        plan.hidden(&Divisor64(if self.is_one_row() { total } else { i64::from(self.n) }));
+        match way {
+            Way::Rows => plan.sweeps_vectors(total, area),
+            Way::General => plan.tiles(total, tiles, area),
+            Way::ColumnsAligned => {
+                plan.tiles(total, tiles, (area as u64).div_ceil((plan.lanes() * plan.lanes()) as u64) as i64)
+            }
+            Way::Columns => {
+                plan.tiles(total, tiles, area);
+                plan.shared_bytes(SHARED_SIDE, |size| SHARED_SIDE * size + size.max(4));
+            }
+        }
+    }
 }
 
 fn plan_forward<D: Element>(
@@ -119,7 +185,9 @@ fn plan_forward<D: Element>(
     plan.reject_accumulate(options)?;
     plan.reads("input", input, strided)?;
     plan.writes("output", output, flat, options)?;
-    tiles(plan, b, n, kernel.block_b, kernel.block_n);
+    let sides = [input as u64, output as u64];
+    let matrix = Matrix { b, n, stride_b: stride_ib, stride_n: stride_in, sides, accumulate: false };
+    matrix.hide(plan, kernel.block_b, kernel.block_n);
     Ok(())
 }
 
@@ -139,7 +207,15 @@ fn plan_backward<D: Num>(
     }
     plan.reads("dy", dy, flat)?;
     plan.writes("dx", dx, strided, options)?;
-    tiles(plan, b, n, kernel.block_b, kernel.block_n);
+    let (sides, accumulate) = ([dx as u64, dy as u64], options.accumulate);
+    let matrix = Matrix { b, n, stride_b: stride_dxb, stride_n: stride_dxn, sides, accumulate };
+    matrix.hide(plan, kernel.block_b, kernel.block_n);
+    let vectors = if matrix.is_one_row() {
+        plan.vectors_per_row(dx, i64::from(b) * i64::from(n), 0)
+    } else {
+        plan.vectors_per_row(dx, i64::from(n), i64::from(stride_dxb))
+    };
+    plan.hidden(&Divisor64(vectors));
     plan.hidden_accumulate(options);
     Ok(())
 }

@@ -2,12 +2,10 @@
 
 use std::mem::MaybeUninit;
 
-use rayon::prelude::*;
-
 use super::{FlattenBackward, FlattenForward, span};
 use crate::element::{Element, Num};
 use crate::kernel::{Kernel, LaunchOptions};
-use crate::ops::memory::{copy_or_add, input, output};
+use crate::ops::memory::{copy_or_add, for_each, for_each_plane, input, output};
 
 /// `y[b, n] = x[b·stride_ib + n·stride_in]`.
 ///
@@ -22,7 +20,7 @@ pub(super) unsafe fn forward<D: Element>(
     // SAFETY: by this function's contract.
     let (x, y) =
         unsafe { (input(x, span(b, n, stride_ib, stride_in)), output(y, i64::from(b) * i64::from(n))) };
-    y.par_chunks_exact_mut(n as usize).enumerate().for_each(|(i, row)| {
+    for_each_plane(y, n as usize, &|i, row| {
         for (j, to) in row.iter_mut().enumerate() {
             to.write(x[i * stride_ib as usize + j * stride_in as usize]);
         }
@@ -58,8 +56,9 @@ pub(super) unsafe fn backward<D: Num>(
     // SAFETY: by this function's contract.
     let dy = unsafe { input(dy, i64::from(b) * i64::from(n)) };
     let dx = Strided(dx.cast::<MaybeUninit<D>>());
-    dy.par_chunks_exact(n as usize).enumerate().for_each(|(i, row)| {
-        for (j, &value) in row.iter().enumerate() {
+    let n = n as usize;
+    for_each(b as usize, &|i| {
+        for (j, &value) in dy[i * n..][..n].iter().enumerate() {
             let offset = i * stride_dxb as usize + j * stride_dxn as usize;
             // SAFETY: `i < b` and `j < n` keep the offset inside dx, and the checks made the offsets all
             // different. A caller who accumulates gave an initialised dx.

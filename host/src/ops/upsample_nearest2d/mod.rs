@@ -1,6 +1,9 @@
 //! Nearest-neighbour upsampling by whole factors, and its gradient.
 
 mod reference;
+mod verify;
+
+pub(crate) use verify::SUBJECTS;
 
 use crate::element::{Element, Num};
 use crate::error::Result;
@@ -95,7 +98,7 @@ fn plan_forward<D: Element>(
     plan.writes("y", y, large, options)?;
     plan.hidden(&Divisor64(i64::from(ow)));
     plan.hidden(&Divisor64(i64::from(oh)));
-    plan.sweeps(large, i64::from(kernel.block_ow));
+    plan.sweeps_vectors(large, i64::from(kernel.block_ow));
     Ok(())
 }
 
@@ -113,6 +116,6 @@ fn plan_backward<D: Num>(
     plan.writes("dx", dx, small, options)?;
     plan.hidden(&Divisor64(i64::from(w)));
     plan.hidden_accumulate(options);
-    plan.sweeps(small, i64::from(kernel.block_iw));
+    plan.sweeps_vectors(small, i64::from(kernel.block_iw));
     Ok(())
 }

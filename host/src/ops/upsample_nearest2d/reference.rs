@@ -1,11 +1,9 @@
 //! The formula in literal loops.
 
-use rayon::prelude::*;
-
 use super::{UpsampleNearest2dBackward, UpsampleNearest2dForward};
 use crate::element::{Element, Num};
 use crate::kernel::{Kernel, LaunchOptions};
-use crate::ops::memory::{input, output, store};
+use crate::ops::memory::{for_each_plane, input, output, store};
 
 /// `y[b, c, oh, ow] = x[b, c, oh / scale_h, ow / scale_w]`.
 ///
@@ -23,8 +21,9 @@ pub(super) unsafe fn forward<D: Element>(
     let (x, y) = unsafe { (input(x, planes * small), output(y, planes * large)) };
     let (w, ow) = (w as usize, ow as usize);
     let (scale_h, scale_w) = (kernel.scale_h as usize, kernel.scale_w as usize);
-    let planes = y.par_chunks_exact_mut(large as usize).zip(x.par_chunks_exact(small as usize));
-    planes.for_each(|(y, x)| {
+    let small = small as usize;
+    for_each_plane(y, large as usize, &|plane, y| {
+        let x = &x[plane * small..][..small];
         for (line, row) in y.chunks_exact_mut(ow).enumerate() {
             let x = &x[line / scale_h * w..][..w];
             for (window, &value) in row.chunks_exact_mut(scale_w).zip(x) {
@@ -52,8 +51,9 @@ pub(super) unsafe fn backward<D: Num>(
     let (dy, dx) = unsafe { (input(dy, planes * large), output(dx, planes * small)) };
     let (w, ow) = (w as usize, ow as usize);
     let (scale_h, scale_w) = (kernel.scale_h as usize, kernel.scale_w as usize);
-    let planes = dx.par_chunks_exact_mut(small as usize).zip(dy.par_chunks_exact(large as usize));
-    planes.for_each(|(dx, dy)| {
+    let large = large as usize;
+    for_each_plane(dx, small as usize, &|plane, dx| {
+        let dy = &dy[plane * large..][..large];
         let mut sums = vec![D::Sum::default(); w];
         for (ih, row) in dx.chunks_exact_mut(w).enumerate() {
             sums.fill(D::Sum::default());

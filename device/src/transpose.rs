@@ -1,0 +1,251 @@
+//! A matrix transposed: `to[q·to_pitch + p] = from[p·from_pitch + q]`.
+//!
+//! Where rows lie on 16-byte boundaries on both sides, a thread transposes a square of whole vectors in its
+//! registers: n vectors of n elements in, as many out, with no shared memory and no barrier. A warp's squares
+//! are 8 along a source row and 4 along a destination row, so that it reads runs of 128 bytes and writes runs
+//! of 64. Elsewhere a block passes tiles of 64 × 64 elements through shared memory, whose rows are padded so
+//! that columns fall into different banks.
+
+use crate::divmod::FastDivmod64;
+use crate::gpu::{
+    block_dim_x, block_idx_x, grid_dim_x, load_if, load16_if, pick_bytes, shared_load, shared_store,
+    store16_if, sync_threads, thread_idx_x,
+};
+use crate::vector::lanes;
+
+/// A transposition's two sides, in elements.
+#[derive(Clone, Copy)]
+pub struct Transpose<E> {
+    /// The source: `p` rows of `q` elements.
+    pub from: *const E,
+    /// Elements between rows of the source.
+    pub from_pitch: u64,
+    /// The destination: `q` rows of `p` elements.
+    pub to: *mut E,
+    /// Elements between rows of the destination.
+    pub to_pitch: u64,
+    /// Rows of the source.
+    pub p: u64,
+    /// Columns of the source.
+    pub q: u64,
+}
+
+/// The tiles that blocks take in turn: `tile_p × tile_q` elements each.
+#[derive(Clone, Copy)]
+pub struct Tiles {
+    /// How many tiles there are.
+    pub count: u64,
+    /// How many of them lie side by side, in the direction in which they are counted first.
+    pub side_by_side: FastDivmod64,
+    /// Source rows of a tile.
+    pub tile_p: u32,
+    /// Source columns of a tile.
+    pub tile_q: u32,
+    /// Whether they are counted down the source first, or along its rows.
+    pub p_first: bool,
+}
+
+impl Tiles {
+    /// Calls `visit(p, q)` with the first row and column of each of the block's tiles.
+    #[inline(always)]
+    fn for_each(self, mut visit: impl FnMut(u64, u64)) {
+        let mut tile = u64::from(block_idx_x());
+        while tile < self.count {
+            let (outer, inner) = self.side_by_side.divmod(tile);
+            let (i, j) = if self.p_first { (inner, outer) } else { (outer, inner) };
+            visit(i * u64::from(self.tile_p), j * u64::from(self.tile_q));
+            tile += u64::from(grid_dim_x());
+        }
+    }
+}
+
+/// Squares of a warp along a source row, and along a destination row.
+const WARP_Q: u32 = 8;
+const WARP_P: u32 = 4;
+
+/// Transposes by squares of vectors in registers.
+///
+/// # Safety
+/// `from` and `to` are valid for reads and writes of their rows and do not overlap; both, and both pitches in
+/// bytes, are multiples of 16.
+#[inline(always)]
+pub unsafe fn transpose_aligned<E: Copy>(matrix: Transpose<E>, tiles: Tiles) {
+    let n = lanes::<E>() as u32;
+    let groups_q = tiles.tile_q.div_ceil(WARP_Q * n).max(1);
+    let groups_p = tiles.tile_p.div_ceil(WARP_P * n);
+    let warps = (block_dim_x() / 32).max(1);
+    let (warp, place) = (thread_idx_x() / 32, thread_idx_x() % 32);
+    tiles.for_each(|tile_p, tile_q| {
+        let (mut i, mut j) = (0, warp);
+        loop {
+            while j >= groups_q {
+                (i, j) = (i + 1, j - groups_q);
+            }
+            if i >= groups_p {
+                break;
+            }
+            let p = (i * WARP_P + place / WARP_Q) * n;
+            let q = (j * WARP_Q + place % WARP_Q) * n;
+            if p < tiles.tile_p && q < tiles.tile_q {
+                let ends = (n.min(tiles.tile_p - p), n.min(tiles.tile_q - q));
+                // SAFETY: by this function's contract.
+                unsafe { square(matrix, tile_p + u64::from(p), tile_q + u64::from(q), ends) };
+            }
+            j += warps;
+        }
+    });
+}
+
+/// Transposes the square whose first element is (p, q), or what of it lies inside matrix and tile.
+#[inline(always)]
+unsafe fn square<E: Copy>(matrix: Transpose<E>, p: u64, q: u64, ends: (u32, u32)) {
+    let n = lanes::<E>() as u32;
+    let from = matrix.from.wrapping_add((p * matrix.from_pitch + q) as usize);
+    let to = matrix.to.wrapping_add((q * matrix.to_pitch + p) as usize);
+    let whole = n <= 8
+        && ends == (n, n)
+        && p + u64::from(n) <= matrix.p
+        && q + u64::from(n) <= matrix.q
+        && (from as u64 | to as u64) & 15 == 0;
+    if whole {
+        // SAFETY: n rows of n elements lie inside both sides, on boundaries.
+        let load = |row: u64| unsafe {
+            load16_if(true, from.wrapping_add((row * matrix.from_pitch) as usize).cast())
+        };
+        let store = |row: u64, words| unsafe {
+            store16_if(true, to.wrapping_add((row * matrix.to_pitch) as usize).cast(), words);
+        };
+        // Written out: arrays that a loop indexes can land in local memory.
+        match n {
+            2 => {
+                let [a, b] = [load(0), load(1)];
+                store(0, [a[0], a[1], b[0], b[1]]);
+                store(1, [a[2], a[3], b[2], b[3]]);
+            }
+            4 => {
+                let [a, b, c, d] = [load(0), load(1), load(2), load(3)];
+                store(0, [a[0], b[0], c[0], d[0]]);
+                store(1, [a[1], b[1], c[1], d[1]]);
+                store(2, [a[2], b[2], c[2], d[2]]);
+                store(3, [a[3], b[3], c[3], d[3]]);
+            }
+            8 => {
+                let rows = [load(0), load(1), load(2), load(3), load(4), load(5), load(6), load(7)];
+                let column = |word: usize, selector: u32| {
+                    let pair = |k: usize| pick_bytes(rows[k][word], rows[k + 1][word], selector);
+                    [pair(0), pair(2), pair(4), pair(6)]
+                };
+                // The low halves of two rows' words, then the high halves.
+                store(0, column(0, 0x5410));
+                store(1, column(0, 0x7632));
+                store(2, column(1, 0x5410));
+                store(3, column(1, 0x7632));
+                store(4, column(2, 0x5410));
+                store(5, column(2, 0x7632));
+                store(6, column(3, 0x5410));
+                store(7, column(3, 0x7632));
+            }
+            _ => {}
+        }
+        return;
+    }
+    let mut i = 0;
+    while i < ends.0 && p + u64::from(i) < matrix.p {
+        let mut j = 0;
+        while j < ends.1 && q + u64::from(j) < matrix.q {
+            // SAFETY: the element lies inside the matrix, and no other thread has it.
+            unsafe {
+                *to.wrapping_add((u64::from(j) * matrix.to_pitch + u64::from(i)) as usize) =
+                    *from.wrapping_add((u64::from(i) * matrix.from_pitch + u64::from(j)) as usize);
+            }
+            j += 1;
+        }
+        i += 1;
+    }
+}
+
+/// Rows and columns of a tile in shared memory.
+const SIDE: u32 = 64;
+
+/// Elements that a thread keeps in flight on their way to shared memory.
+const BATCH: u32 = 4;
+
+/// Bytes between rows of a shared tile: one bank more than the row, so that a column's elements fall into
+/// different banks.
+#[inline(always)]
+const fn shared_pitch<E>() -> u32 {
+    let size = size_of::<E>() as u32;
+    SIDE * size + if size > 4 { size } else { 4 }
+}
+
+/// Transposes through shared memory, for any alignment.
+///
+/// # Safety
+/// `from` and `to` are valid for reads and writes of their rows and do not overlap; the launch gave shared
+/// memory for `SIDE` rows of [`shared_pitch`]; all threads of the block call this.
+#[inline(always)]
+pub unsafe fn transpose_shared<E: Copy>(matrix: Transpose<E>, tiles: Tiles) {
+    tiles.for_each(|tile_p, tile_q| {
+        let end_p = matrix.p.min(tile_p + u64::from(tiles.tile_p));
+        let end_q = matrix.q.min(tile_q + u64::from(tiles.tile_q));
+        let mut p = tile_p;
+        while p < end_p {
+            let mut q = tile_q;
+            while q < end_q {
+                // SAFETY: by this function's contract; the loops run alike in all threads.
+                unsafe { through_shared(matrix, [p, end_p], [q, end_q]) };
+                q += u64::from(SIDE);
+            }
+            p += u64::from(SIDE);
+        }
+    });
+}
+
+/// One tile of `SIDE × SIDE` elements, from row `p[0]` and column `q[0]` up to `p[1]` and `q[1]`.
+#[inline(always)]
+unsafe fn through_shared<E: Copy>(matrix: Transpose<E>, p: [u64; 2], q: [u64; 2]) {
+    let pitch = shared_pitch::<E>();
+    let size = size_of::<E>() as u32;
+    let step = block_dim_x();
+    // SAFETY: every bit pattern is an element.
+    let zero: E = unsafe { core::mem::zeroed() };
+    let mut first = thread_idx_x();
+    while first < SIDE * SIDE {
+        let load = |u: u32| {
+            let element = first + u * step;
+            let (row, column) = (p[0] + u64::from(element / SIDE), q[0] + u64::from(element % SIDE));
+            let take = (element < SIDE * SIDE) & (row < p[1]) & (column < q[1]);
+            let from = matrix.from.wrapping_add((row * matrix.from_pitch + column) as usize);
+            // SAFETY: the element lies inside the source.
+            unsafe { load_if(take, from, zero) }
+        };
+        let store = |u: u32, value: E| {
+            let element = first + u * step;
+            if element < SIDE * SIDE {
+                // SAFETY: the offset is inside the tile and this thread's.
+                unsafe { shared_store(element / SIDE * pitch + element % SIDE * size, value) };
+            }
+        };
+        let loaded = [load(0), load(1), load(2), load(3)];
+        store(0, loaded[0]);
+        store(1, loaded[1]);
+        store(2, loaded[2]);
+        store(3, loaded[3]);
+        first += BATCH * step;
+    }
+    sync_threads();
+    let mut element = thread_idx_x();
+    while element < SIDE * SIDE {
+        let (row, column) = (element / SIDE, element % SIDE);
+        let (q_at, p_at) = (q[0] + u64::from(row), p[0] + u64::from(column));
+        if p_at < p[1] && q_at < q[1] {
+            // SAFETY: the tile was filled before the barrier; the element lies inside the destination.
+            unsafe {
+                let value = shared_load(column * pitch + row * size);
+                *matrix.to.wrapping_add((q_at * matrix.to_pitch + p_at) as usize) = value;
+            }
+        }
+        element += step;
+    }
+    sync_threads();
+}

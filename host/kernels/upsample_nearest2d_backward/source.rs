@@ -1,0 +1,70 @@
+/// Sums each `scale_h × scale_w` window of `dy`, row by row, and stores or adds it.
+///
+/// # Safety
+/// `dy` is valid for reads of `b · c · oh · ow` elements, `dx` for reads and writes of `b · c · h · w`; they do
+/// not overlap; `oh = h · scale_h`, `ow = w · scale_w`. `row` divides by `w`.
+#[inline(always)]
+pub unsafe fn upsample_nearest2d_backward<E: Num>(
+    dy: *mut E,
+    dx: *mut E,
+    b: i32,
+    c: i32,
+    h: i32,
+    w: i32,
+    oh: i32,
+    ow: i32,
+    row: FastDivmod64,
+    accumulate: u32,
+    scale_h: i32,
+    scale_w: i32,
+    block_iw: i32,
+) {
+    let size = size_of::<E>() as u64;
+    let lanes = lanes::<E>() as u64;
+    let total = b as u64 * c as u64 * h as u64 * w as u64;
+    // A row of dx is the sum of `scale_h` rows of dy that follow each other, since oh = h · scale_h.
+    let windows = Windows { dy, ow: ow as u64, scale_h, scale_w };
+    let element = |index: u64| {
+        let (r, iw) = row.divmod(index);
+        // SAFETY: `index < total`; the window lies inside dy, and no other thread has this index.
+        unsafe { put(dx.add(index as usize), windows.sum(windows.first(r, iw)), accumulate) };
+    };
+    if accumulate != 0 || scale_w > 4 || row.divisor() * size < SHORT_ROW {
+        for_each_index(total, block_iw, element);
+        return;
+    }
+    let readable = Readable::new(dy, b as u64 * c as u64 * oh as u64 * ow as u64);
+    let skew = (dx as u64 & 15) / size;
+    let tile = (block_iw as u64).div_ceil(lanes);
+    for_each_batch::<1>((total + skew).div_ceil(lanes), tile, |vector, _, _| {
+        let index = (vector * lanes).wrapping_sub(skew);
+        let (r, iw) = row.divmod(index & (u64::MAX >> 1));
+        let window = windows.first(r, iw);
+        let last = windows.first(r, iw + lanes).wrapping_add(((scale_h - 1) as u64 * ow as u64) as usize);
+        let whole = index < total
+            && index + lanes <= total
+            && iw + lanes <= row.divisor()
+            && readable.covers(window as u64)
+            && readable.covers((last as u64).wrapping_sub(16));
+        if whole {
+            // SAFETY: the vector lies in one row of dx on a boundary, its windows and the vectors around them in dy.
+            unsafe {
+                let words = match scale_w {
+                    1 => windows.sums::<1>(window),
+                    2 => windows.sums::<2>(window),
+                    3 => windows.sums::<3>(window),
+                    _ => windows.sums::<4>(window),
+                };
+                store16_if(true, dx.wrapping_add(index as usize).cast(), words);
+            }
+        } else {
+            let mut j = 0;
+            while j < lanes {
+                if index.wrapping_add(j) < total {
+                    element(index.wrapping_add(j));
+                }
+                j += 1;
+            }
+        }
+    });
+}

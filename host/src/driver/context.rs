@@ -1,0 +1,237 @@
+//! A device's primary context, bound for each call.
+
+use std::marker::PhantomData;
+use std::mem::{ManuallyDrop, take};
+use std::ptr;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use cust::context::{Context, ContextHandle};
+use cust::device::Device;
+use cust::sys::{CUcontext, CUevent};
+
+use super::codes;
+use super::error::{DriverError, code_name};
+use super::raw::{self, Answer};
+use super::stream::StreamHandle;
+
+/// The primary context of a device, which the CUDA runtime and other libraries of the process share.
+///
+/// Everything made from a device holds one of these; the last to go releases the context.
+pub(super) struct PrimaryContext {
+    context: ManuallyDrop<Context>,
+    ordinal: u32,
+    /// The first answer that made the context useless, and the call that got it.
+    lost: OnceLock<Answer>,
+    work: Mutex<Work>,
+}
+
+/// What may still run on the device.
+#[derive(Default)]
+struct Work {
+    streams: Vec<Weak<StreamHandle>>,
+    /// The last work of streams that were dropped before it was done.
+    retired: Vec<RetiredEvent>,
+}
+
+/// An event that belongs to the context's list alone.
+struct RetiredEvent(CUevent);
+
+// SAFETY: events may be used from any thread that binds their context.
+unsafe impl Send for RetiredEvent {}
+
+impl PrimaryContext {
+    /// Retains the primary context, leaving the thread's current context as it was.
+    pub(super) fn retain(device: Device, ordinal: u32) -> Result<Self, DriverError> {
+        let mut before = ptr::null_mut();
+        // SAFETY: `before` is valid for a write.
+        unsafe { raw::cuCtxGetCurrent(&raw mut before) }.ok()?;
+        let context =
+            Context::new(device).map_err(|error| DriverError::cust("cuDevicePrimaryCtxRetain", error))?;
+        // SAFETY: `before` was current a moment ago, on this thread. cust has put its context in its place, and
+        // null takes that away again.
+        let restored = unsafe { raw::cuCtxSetCurrent(before) }.ok();
+        let this = Self {
+            context: ManuallyDrop::new(context),
+            ordinal,
+            lost: OnceLock::new(),
+            work: Mutex::default(),
+        };
+        restored.map(|()| this)
+    }
+
+    /// The device's number.
+    pub(super) fn ordinal(&self) -> u32 {
+        self.ordinal
+    }
+
+    fn raw(&self) -> CUcontext {
+        self.context.get_inner()
+    }
+
+    /// Makes the context current on this thread until the guard is dropped.
+    ///
+    /// Other code on the thread may bind what it likes between our calls, and what it has bound decides where
+    /// its own later calls go. So the current context is asked for each time, never remembered, and is put back
+    /// afterwards. Where it is ours already (after [`super::CudaDevice::make_current`], or on a thread that
+    /// uses the CUDA runtime on this device), that is one call, else three; each reads or writes a variable of
+    /// the thread and does not reach the device.
+    pub(super) fn bind(&self) -> Result<Bound, DriverError> {
+        let mut current = ptr::null_mut();
+        // SAFETY: `current` is valid for a write.
+        self.check(unsafe { raw::cuCtxGetCurrent(&raw mut current) })?;
+        let pushed = current != self.raw();
+        if pushed {
+            // SAFETY: the context is retained.
+            self.check(unsafe { raw::cuCtxPushCurrent_v2(self.raw()) })?;
+        }
+        Ok(Bound { pushed, this_thread: PhantomData })
+    }
+
+    /// Makes the context current on this thread for good.
+    pub(super) fn make_current(&self) -> Result<(), DriverError> {
+        // SAFETY: the context is retained.
+        self.check(unsafe { raw::cuCtxSetCurrent(self.raw()) })
+    }
+
+    /// Makes one call with the context bound.
+    pub(super) fn call(&self, call: impl FnOnce() -> Answer) -> Result<(), DriverError> {
+        let bound = self.bind()?;
+        let answer = call();
+        drop(bound);
+        self.check(answer)
+    }
+
+    /// Makes one call of a drop: what goes wrong is only reported.
+    pub(super) fn call_in_drop(&self, call: impl FnOnce() -> Answer) {
+        if let Err(error) = self.call(call) {
+            report_in_drop(&error);
+        }
+    }
+
+    /// The error of an answer. One that stays is kept, and explains every later error.
+    pub(super) fn check(&self, answer: Answer) -> Result<(), DriverError> {
+        if answer.code == codes::SUCCESS {
+            return Ok(());
+        }
+        let first = if codes::is_sticky(answer.code) {
+            Some(self.lost.get_or_init(|| answer))
+        } else {
+            self.lost.get()
+        };
+        match first {
+            Some(first) if answer.code != codes::NOT_READY => Err(DriverError::ContextLost {
+                call: answer.call,
+                ordinal: self.ordinal,
+                first: code_name(first.code),
+                first_call: first.call,
+            }),
+            _ => answer.ok(),
+        }
+    }
+
+    fn work(&self) -> MutexGuard<'_, Work> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of a stream, whose work a module may belong to.
+    pub(super) fn add_stream(&self, stream: &Arc<StreamHandle>) {
+        let mut work = self.work();
+        work.streams.retain(|stream| stream.strong_count() > 0);
+        work.streams.push(Arc::downgrade(stream));
+    }
+
+    /// Keeps the event that follows the last work of a dropped stream, and lets go of those that are done.
+    pub(super) fn retire(&self, event: CUevent) {
+        let mut work = self.work();
+        work.retired.push(RetiredEvent(event));
+        // SAFETY: the context is bound by the caller, and the list's events are live.
+        let (waiting, done) = take(&mut work.retired)
+            .into_iter()
+            .partition(|event| unsafe { raw::cuEventQuery(event.0) }.code == codes::NOT_READY);
+        work.retired = waiting;
+        drop(work);
+        destroy(done);
+    }
+
+    /// Waits until the work of this crate's streams on the device is done; captured streams have none.
+    ///
+    /// For the unloading of modules, whose code that work may run. Nothing else of the process is waited for.
+    pub(super) fn finish_work(&self) {
+        if self.lost.get().is_some() {
+            return;
+        }
+        let mut work = self.work();
+        let streams: Vec<_> = work.streams.iter().filter_map(Weak::upgrade).collect();
+        let retired = take(&mut work.retired);
+        drop(work);
+        for stream in streams {
+            if !stream.may_be_capturing() {
+                // SAFETY: `stream` keeps the handle alive.
+                self.call_in_drop(|| unsafe { raw::cuStreamSynchronize(stream.raw()) });
+            }
+        }
+        let Ok(_bound) = self.bind() else { return };
+        for event in &retired {
+            // SAFETY: the event is live and ours.
+            if let Err(error) = self.check(unsafe { raw::cuEventSynchronize(event.0) }) {
+                report_in_drop(&error);
+            }
+        }
+        destroy(retired);
+    }
+}
+
+/// Destroys events; the context is bound.
+fn destroy(events: Vec<RetiredEvent>) {
+    for event in events {
+        // SAFETY: the event is live, and this is the last use of it.
+        if let Err(error) = unsafe { raw::cuEventDestroy_v2(event.0) }.ok() {
+            report_in_drop(&error);
+        }
+    }
+}
+
+impl Drop for PrimaryContext {
+    fn drop(&mut self) {
+        let retired = take(&mut self.work().retired);
+        if let Ok(_bound) = self.bind() {
+            destroy(retired);
+        }
+        // SAFETY: the context is taken once, here.
+        let context = unsafe { ManuallyDrop::take(&mut self.context) };
+        if let Err((error, context)) = Context::drop(context) {
+            // Its own drop would release a second time.
+            std::mem::forget(context);
+            report_in_drop(&DriverError::cust("cuDevicePrimaryCtxRelease", error));
+        }
+    }
+}
+
+/// Reports an error that a drop can't return. A driver that is shutting down with the process is no news.
+pub(super) fn report_in_drop(error: &DriverError) {
+    if error.code() == Some(codes::DEINITIALIZED) {
+        log::debug!("while dropping: {error}");
+    } else {
+        log::warn!("while dropping: {error}");
+    }
+}
+
+/// A context that is current on this thread.
+#[must_use]
+pub(super) struct Bound {
+    pushed: bool,
+    this_thread: PhantomData<*const ()>,
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        if !self.pushed {
+            return;
+        }
+        let mut popped = ptr::null_mut();
+        // SAFETY: `popped` is valid for a write; the context on top is the one that `bind` pushed.
+        if let Err(error) = unsafe { raw::cuCtxPopCurrent_v2(&raw mut popped) }.ok() {
+            report_in_drop(&error);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Running many checks, and what came of them.
+
+use super::check::{Measured, run};
+use super::failure::{Failure, Finding};
+use super::memory::Executor;
+use super::{checks, kernels};
+use crate::element::DType;
+
+/// What to verify.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    kernels: Vec<&'static str>,
+    dtypes: Vec<DType>,
+}
+
+impl Scope {
+    /// Every kernel, or the one of this name; every element type, or this one.
+    ///
+    /// # Errors
+    /// An unknown name.
+    pub fn new(kernel: Option<&str>, dtype: Option<DType>) -> Result<Self, Failure> {
+        let kernels = match kernel {
+            Some(name) => vec![super::subject::find(name)?.name],
+            None => kernels(),
+        };
+        Ok(Self { kernels, dtypes: dtype.map_or_else(|| DType::ALL.to_vec(), |dtype| vec![dtype]) })
+    }
+
+    /// How many checks that is.
+    pub fn len(&self) -> usize {
+        let checks = |kernel: &&str| checks(kernel).map_or(0, |checks| checks.len());
+        self.kernels.iter().map(checks).sum::<usize>() * self.dtypes.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// What came of one kernel for one element type.
+#[derive(Debug)]
+pub struct Row {
+    /// The kernel's name.
+    pub kernel: &'static str,
+    /// The element type.
+    pub dtype: DType,
+    /// How many checks ran.
+    pub cases: usize,
+    /// The element of all results that came closest to its bound.
+    pub worst: Measured,
+    /// The checks that failed.
+    pub findings: Vec<Finding>,
+}
+
+impl Row {
+    /// Whether nothing was wrong.
+    pub fn passed(&self) -> bool {
+        self.findings.is_empty()
+    }
+}
+
+/// Runs every check in the scope; `each` hears of every check before it runs.
+pub fn verify(executor: &dyn Executor, scope: &Scope, mut each: impl FnMut(&'static str, DType)) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for &kernel in &scope.kernels {
+        let checks = checks(kernel).expect("a scope has known kernels alone");
+        for &dtype in &scope.dtypes {
+            let mut row =
+                Row { kernel, dtype, cases: checks.len(), worst: Measured::default(), findings: Vec::new() };
+            for check in &checks {
+                each(kernel, dtype);
+                log::trace!("{check}, {dtype}");
+                match run(executor, check, dtype) {
+                    Ok(measured) => row.worst = row.worst.worst(measured),
+                    Err(failure) => {
+                        let finding = Finding { check: check.to_string(), dtype, failure };
+                        log::warn!("{finding}");
+                        row.findings.push(finding);
+                    }
+                }
+            }
+            rows.push(row);
+        }
+    }
+    rows
+}

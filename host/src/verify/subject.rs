@@ -1,0 +1,319 @@
+//! Kernels whose type has been forgotten, and what verification knows of each.
+
+use super::case::{Case, Literal};
+use super::failure::Failure;
+use crate::device::Device;
+use crate::element::DType;
+use crate::error::Result;
+use crate::kernel::{Kernel, LaunchOptions};
+use crate::launch::Launch;
+
+/// The parts of a kernel's arguments.
+#[derive(Clone, Copy, Debug)]
+pub struct Arguments<'a> {
+    /// The pointers, in the kernel's order.
+    pub addresses: &'a [u64],
+    /// The extents and strides.
+    pub extents: &'a [i32],
+    /// The bytes of the value that a pad is filled with; nothing for other kernels.
+    pub scalar: &'a [u8],
+}
+
+/// A kernel that can be made from, and called with, plain numbers. Stamped by [`subject!`].
+pub(crate) trait Plain: Kernel + Sized {
+    /// How many pointers it takes.
+    const POINTERS: usize;
+
+    /// How many bytes a value takes that is an argument.
+    const SCALAR_BYTES: usize;
+
+    /// The kernel for these constants.
+    fn build(constants: &[i32]) -> Result<Self, Failure>;
+
+    /// The argument tuple.
+    fn arguments(parts: &Arguments<'_>) -> Result<Self::Args<'static>, Failure>;
+}
+
+/// A kernel whose element type and constants are known at run time alone.
+pub trait AnyKernel: Send + Sync {
+    /// [`Kernel::name`].
+    fn name(&self) -> &'static str;
+
+    /// [`Kernel::id`].
+    fn id(&self) -> String;
+
+    /// [`Kernel::dtype`].
+    fn dtype(&self) -> DType;
+
+    /// [`Kernel::source`].
+    fn source(&self) -> &str;
+
+    /// [`Kernel::kernel_source`].
+    fn kernel_source(&self) -> &str;
+
+    /// [`Kernel::entry_point_source`].
+    fn entry_point_source(&self) -> &str;
+
+    /// How many pointers it takes.
+    fn pointers(&self) -> usize;
+
+    /// How many bytes the value takes that a pad is filled with; zero for other kernels.
+    fn scalar_bytes(&self) -> usize;
+
+    /// [`Kernel::prepare`].
+    ///
+    /// # Errors
+    /// As there, and a wrong number of addresses or extents.
+    fn prepare(&self, arguments: &Arguments<'_>, options: &LaunchOptions<'_>) -> Result<Launch, Failure>;
+
+    /// [`Device::launch`].
+    ///
+    /// # Errors
+    /// As there, and a wrong number of addresses or extents.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn launch(
+        &self,
+        device: &Device,
+        arguments: &Arguments<'_>,
+        options: &LaunchOptions<'_>,
+    ) -> Result<(), Failure>;
+}
+
+impl<K: Plain + Send + Sync> AnyKernel for K {
+    fn name(&self) -> &'static str {
+        Kernel::name(self)
+    }
+
+    fn id(&self) -> String {
+        Kernel::id(self)
+    }
+
+    fn dtype(&self) -> DType {
+        Kernel::dtype(self)
+    }
+
+    fn source(&self) -> &str {
+        Kernel::source(self)
+    }
+
+    fn kernel_source(&self) -> &str {
+        Kernel::kernel_source(self)
+    }
+
+    fn entry_point_source(&self) -> &str {
+        Kernel::entry_point_source(self)
+    }
+
+    fn pointers(&self) -> usize {
+        K::POINTERS
+    }
+
+    fn scalar_bytes(&self) -> usize {
+        K::SCALAR_BYTES
+    }
+
+    fn prepare(&self, arguments: &Arguments<'_>, options: &LaunchOptions<'_>) -> Result<Launch, Failure> {
+        Ok(Kernel::prepare(self, &K::arguments(arguments)?, options)?)
+    }
+
+    unsafe fn launch(
+        &self,
+        device: &Device,
+        arguments: &Arguments<'_>,
+        options: &LaunchOptions<'_>,
+    ) -> Result<(), Failure> {
+        // SAFETY: by this function's contract.
+        Ok(unsafe { device.launch(self, K::arguments(arguments)?, options) }?)
+    }
+}
+
+/// A kernel with everything of a launch but the memory.
+#[derive(Clone, Copy)]
+pub struct Call<'a> {
+    /// The kernel.
+    pub kernel: &'a dyn AnyKernel,
+    /// Extents and strides.
+    pub extents: &'a [i32],
+    /// The bytes of a pad's value.
+    pub scalar: &'a [u8],
+    /// Rows, accumulation, grid.
+    pub options: LaunchOptions<'a>,
+}
+
+impl Call<'_> {
+    fn arguments<'a>(&'a self, addresses: &'a [u64]) -> Arguments<'a> {
+        Arguments { addresses, extents: self.extents, scalar: self.scalar }
+    }
+
+    /// The launch for buffers at these addresses.
+    ///
+    /// # Errors
+    /// As [`Kernel::prepare`].
+    pub fn prepare(&self, addresses: &[u64]) -> Result<Launch, Failure> {
+        self.kernel.prepare(&self.arguments(addresses), &self.options)
+    }
+
+    /// Launches on a device, with buffers at these addresses.
+    ///
+    /// # Errors
+    /// As [`Device::launch`].
+    ///
+    /// # Safety
+    /// As [`Device::launch`].
+    pub unsafe fn launch(&self, device: &Device, addresses: &[u64]) -> Result<(), Failure> {
+        // SAFETY: by this function's contract.
+        unsafe { self.kernel.launch(device, &self.arguments(addresses), &self.options) }
+    }
+}
+
+/// What a kernel does with one of its arguments, by the contract.
+#[derive(Clone, Debug)]
+pub(crate) enum Role {
+    Input,
+    /// The value of a pad, which lies in no buffer.
+    Scalar,
+    Output {
+        /// How many products or elements each result sums; zero for a copy.
+        terms: u64,
+        /// Which elements are written; all if nothing is said.
+        written: Option<Vec<bool>>,
+    },
+}
+
+/// One argument of a case.
+#[derive(Clone, Debug)]
+pub(crate) struct Spec {
+    pub(crate) name: &'static str,
+    pub(crate) elements: usize,
+    pub(crate) role: Role,
+}
+
+impl Spec {
+    pub(crate) fn input(name: &'static str, elements: usize) -> Self {
+        Self { name, elements, role: Role::Input }
+    }
+
+    pub(crate) fn scalar(name: &'static str) -> Self {
+        Self { name, elements: 1, role: Role::Scalar }
+    }
+
+    /// An output of which every element is written; a copy has no terms.
+    pub(crate) fn output(name: &'static str, elements: usize, terms: u64) -> Self {
+        Self { name, elements, role: Role::Output { terms, written: None } }
+    }
+
+    /// An output of which only the elements at these indices are written.
+    pub(crate) fn part(name: &'static str, elements: usize, written: impl Iterator<Item = usize>) -> Self {
+        let mut mask = vec![false; elements];
+        written.for_each(|index| mask[index] = true);
+        Self { name, elements, role: Role::Output { terms: 0, written: Some(mask) } }
+    }
+
+    /// Counts what an output holds before as one more term, where it is added to.
+    pub(crate) fn accumulated(mut self, accumulate: bool) -> Self {
+        if let Role::Output { terms, .. } = &mut self.role {
+            *terms = if accumulate { (*terms).max(1) + 1 } else { *terms };
+        }
+        self
+    }
+}
+
+/// A backward kernel's forward, and which of its inputs each gradient belongs to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Adjoint {
+    pub(crate) forward: &'static str,
+    /// The forward's input, and the backward's output.
+    pub(crate) pairs: &'static [(&'static str, &'static str)],
+}
+
+/// What verification knows of one kernel.
+pub(crate) struct Subject {
+    pub(crate) name: &'static str,
+    pub(crate) build: fn(DType, &[i32]) -> Result<Box<dyn AnyKernel>, Failure>,
+    /// The arguments that a case's launch takes, in the kernel's order, by the contract and not by the
+    /// kernel's own checks.
+    pub(crate) specs: fn(&Case) -> Vec<Spec>,
+    pub(crate) cases: fn() -> Vec<Case>,
+    pub(crate) literals: fn() -> Vec<Literal>,
+    pub(crate) adjoint: Option<Adjoint>,
+}
+
+/// The subject of this name.
+pub(crate) fn find(name: &str) -> Result<&'static Subject, Failure> {
+    all().find(|subject| subject.name == name).ok_or_else(|| {
+        let known: Vec<_> = all().map(|subject| subject.name).collect();
+        Failure::UnknownKernel { name: name.to_owned(), known: known.join(", ") }
+    })
+}
+
+/// Every subject, operation by operation.
+pub(crate) fn all() -> impl Iterator<Item = &'static Subject> {
+    crate::ops::SUBJECTS.iter().copied().flatten()
+}
+
+/// As many numbers as there are names for.
+pub(crate) fn exactly<T: Copy, const N: usize>(
+    kernel: &'static str,
+    what: &'static str,
+    names: &'static str,
+    given: &[T],
+) -> Result<[T; N], Failure> {
+    given.try_into().map_err(|_| Failure::Count { kernel, what, names, want: N, have: given.len() })
+}
+
+/// Stamps what lets a kernel be made and called by plain numbers.
+macro_rules! plain {
+    (
+        $kernel:ident($name:literal: $($constant:ident),+)
+        pointers($($pointer:ident),+) extents($($extent:ident),+) $(scalar($scalar:ident))?
+    ) => {
+        impl<D: $crate::Num> $crate::verify::subject::Plain for $kernel<D> {
+            const POINTERS: usize = [$(stringify!($pointer)),+].len();
+            const SCALAR_BYTES: usize = 0 $(+ {
+                let _ = stringify!($scalar);
+                size_of::<D>()
+            })?;
+
+            fn build(constants: &[i32]) -> Result<Self, $crate::verify::Failure> {
+                let names = stringify!($($constant),+);
+                let [$($constant),+] =
+                    $crate::verify::subject::exactly($name, "constants", names, constants)?;
+                Ok(Self::try_new($($constant),+)?)
+            }
+
+            fn arguments(
+                parts: &$crate::verify::Arguments<'_>,
+            ) -> Result<<Self as $crate::Kernel>::Args<'static>, $crate::verify::Failure> {
+                let names = stringify!($($pointer),+);
+                let [$($pointer),+] =
+                    $crate::verify::subject::exactly($name, "addresses", names, parts.addresses)?;
+                let names = stringify!($($extent),+);
+                let [$($extent),+] = $crate::verify::subject::exactly($name, "extents", names, parts.extents)?;
+                $(
+                    let [$scalar] = $crate::verify::subject::exactly(
+                        $name, "values", stringify!($scalar), &$crate::verify::data::elements_of::<D>(parts.scalar),
+                    )?;
+                )?
+                Ok(($($pointer as *mut D,)+ $($extent,)+ $($scalar,)?))
+            }
+        }
+    };
+}
+
+pub(crate) use plain;
+
+/// The function that builds a kernel for an element type known at run time.
+macro_rules! build {
+    ($kernel:ident) => {
+        |dtype, constants| {
+            use $crate::verify::{AnyKernel, subject::Plain};
+            $crate::verify::data::with_element!(dtype, D => {
+                Ok(Box::new($kernel::<D>::build(constants)?) as Box<dyn AnyKernel>)
+            })
+        }
+    };
+}
+
+pub(crate) use build;
