@@ -97,10 +97,11 @@ pub unsafe fn gather_rows<E: Num>(
         let starts = |u: u64| ((first + u * step) * lanes).wrapping_sub(skew);
         let loads = batch(|u| {
             let index = starts(u);
-            let (r, c) = row.divmod(index & (u64::MAX >> 1));
+            let (r, c) = row.divmod(if index < total { index } else { 0 });
             let column = c as i64 - source.shift;
             let address =
-                source.from as u64 + (r * source.pitch).wrapping_add(column as u64).wrapping_mul(size);
+                (source.from as u64)
+                .wrapping_add((r * source.pitch).wrapping_add(column as u64).wrapping_mul(size));
             // Bitwise, so that no branch parts the loads of a batch.
             let take = (first + u * step < end)
                 & (index < total)
@@ -213,7 +214,7 @@ pub unsafe fn scatter_rows<E: Num>(
         };
         let loads = batch(|u| {
             let (r, _, column) = places(u);
-            let address = from as u64 + (r * width).wrapping_add(column).wrapping_mul(size);
+            let address = (from as u64).wrapping_add((r * width).wrapping_add(column).wrapping_mul(size));
             // Bitwise, so that no branch parts the loads of a batch.
             let take = (first + u * step < end)
                 & (column < width)

@@ -73,17 +73,18 @@ pub unsafe fn transpose_aligned<E: Copy>(matrix: Transpose<E>, tiles: Tiles) {
     let n = lanes::<E>() as u32;
     let groups_q = tiles.tile_q.div_ceil(WARP_Q * n).max(1);
     let groups_p = tiles.tile_p.div_ceil(WARP_P * n);
-    let warps = (block_dim_x() / 32).max(1);
-    let (warp, place) = (thread_idx_x() / 32, thread_idx_x() % 32);
+    // Squares are counted warp by warp along a row of warps, then down the tile.
+    let squares_q = groups_q * 32;
     tiles.for_each(|tile_p, tile_q| {
-        let (mut i, mut j) = (0, warp);
+        let (mut i, mut at) = (0, thread_idx_x());
         loop {
-            while j >= groups_q {
-                (i, j) = (i + 1, j - groups_q);
+            while at >= squares_q {
+                (i, at) = (i + 1, at - squares_q);
             }
             if i >= groups_p {
                 break;
             }
+            let (j, place) = (at / 32, at % 32);
             let p = (i * WARP_P + place / WARP_Q) * n;
             let q = (j * WARP_Q + place % WARP_Q) * n;
             if p < tiles.tile_p && q < tiles.tile_q {
@@ -91,7 +92,7 @@ pub unsafe fn transpose_aligned<E: Copy>(matrix: Transpose<E>, tiles: Tiles) {
                 // SAFETY: by this function's contract.
                 unsafe { square(matrix, tile_p + u64::from(p), tile_q + u64::from(q), ends) };
             }
-            j += warps;
+            at += block_dim_x();
         }
     });
 }

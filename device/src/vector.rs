@@ -31,7 +31,7 @@ impl Readable {
     #[inline(always)]
     pub fn covers(self, address: u64) -> bool {
         let first = address & !15;
-        let end = (address + 2 * VECTOR as u64 - 1) & !15;
+        let end = address.wrapping_add(2 * VECTOR as u64 - 1) & !15;
         (first >= self.start) & (end <= self.end)
     }
 }

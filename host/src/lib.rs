@@ -16,6 +16,7 @@ pub mod launch;
 pub mod ops;
 mod plan;
 mod specialise;
+#[cfg(feature = "verify")]
 pub mod verify;
 
 pub use device::{Buffer, Device, Stream};

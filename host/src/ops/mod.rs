@@ -12,6 +12,7 @@ pub mod upsample_nearest2d;
 mod memory;
 
 /// What verification knows of each operation.
+#[cfg(feature = "verify")]
 pub(crate) const SUBJECTS: &[&[crate::verify::subject::Subject]] = &[
     flatten::SUBJECTS,
     channel_cat::SUBJECTS,

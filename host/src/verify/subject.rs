@@ -4,9 +4,10 @@ use super::case::{Case, Literal};
 use super::failure::Failure;
 use crate::device::Device;
 use crate::element::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernel::{Kernel, LaunchOptions};
 use crate::launch::Launch;
+use crate::specialise::specialise;
 
 /// The parts of a kernel's arguments.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +30,9 @@ pub(crate) trait Plain: Kernel + Sized {
 
     /// The kernel for these constants.
     fn build(constants: &[i32]) -> Result<Self, Failure>;
+
+    /// The constants, in the kernel's order.
+    fn constants(&self) -> Vec<i32>;
 
     /// The argument tuple.
     fn arguments(parts: &Arguments<'_>) -> Result<Self::Args<'static>, Failure>;
@@ -53,6 +57,12 @@ pub trait AnyKernel: Send + Sync {
 
     /// [`Kernel::entry_point_source`].
     fn entry_point_source(&self) -> &str;
+
+    /// The PTX of the portable entry point, with the constants written in.
+    ///
+    /// # Errors
+    /// No module for the element type, or a hole that has no constant.
+    fn specialised_ptx(&self) -> Result<String>;
 
     /// How many pointers it takes.
     fn pointers(&self) -> usize;
@@ -104,6 +114,12 @@ impl<K: Plain + Send + Sync> AnyKernel for K {
 
     fn entry_point_source(&self) -> &str {
         Kernel::entry_point_source(self)
+    }
+
+    fn specialised_ptx(&self) -> Result<String> {
+        let (info, dtype) = (self.info(), Kernel::dtype(self));
+        let missing = Error::MissingModule { kernel: info.name, dtype: dtype.name() };
+        specialise(info, info.module(dtype.kind(info.family)).ok_or(missing)?, &self.constants())
     }
 
     fn pointers(&self) -> usize {
@@ -281,6 +297,10 @@ macro_rules! plain {
                 let [$($constant),+] =
                     $crate::verify::subject::exactly($name, "constants", names, constants)?;
                 Ok(Self::try_new($($constant),+)?)
+            }
+
+            fn constants(&self) -> Vec<i32> {
+                vec![$(self.$constant),+]
             }
 
             fn arguments(

@@ -14,8 +14,9 @@ pub(crate) enum Event {
     Scatter(Vec<(u32, u32)>),
     /// These lanes wait for others at this instruction; the rest go on.
     Wait { waiting: u32 },
-    /// These lanes are at a `bar.warp.sync` for `members`; the rest go on.
-    WarpBarrier { lanes: u32, members: u32 },
+    /// These lanes are at a `bar.warp.sync` for `members`; those of `again` stand there for other members, and
+    /// the rest go on.
+    WarpBarrier { lanes: u32, members: u32, again: u32 },
     /// These lanes are at a block barrier; the rest go on.
     Barrier { lanes: u32 },
     /// These lanes are done; the rest go on.
@@ -153,7 +154,7 @@ fn rare(ctx: &mut Ctx<'_>, op: &Op, pc: u32, mask: u32, active: u32) -> Result<N
             let members = row[active.trailing_zeros() as usize] as u32;
             let group = lanes(active).filter(|&lane| row[lane] as u32 == members).fold(0, |m, lane| m | 1 << lane);
             check_members(group, members)?;
-            Ok(Next::Stop(Event::WarpBarrier { lanes: group, members }))
+            Ok(Next::Stop(Event::WarpBarrier { lanes: group, members, again: active & !group }))
         }
         Step::Barrier(barrier) => {
             if barrier.aligned && active != ctx.live {

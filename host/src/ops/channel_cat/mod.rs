@@ -1,8 +1,10 @@
 //! Channel concatenation of one input into the joined tensor, and the gradient's way back.
 
 mod reference;
+#[cfg(feature = "verify")]
 mod verify;
 
+#[cfg(feature = "verify")]
 pub(crate) use verify::SUBJECTS;
 
 use crate::element::{Element, Num};

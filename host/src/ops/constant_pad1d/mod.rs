@@ -1,8 +1,10 @@
 //! Constant padding of the last dimension, and its gradient.
 
 mod reference;
+#[cfg(feature = "verify")]
 mod verify;
 
+#[cfg(feature = "verify")]
 pub(crate) use verify::SUBJECTS;
 
 use crate::element::{Element, Num};

@@ -2,8 +2,10 @@
 
 mod plan;
 mod reference;
+#[cfg(feature = "verify")]
 mod verify;
 
+#[cfg(feature = "verify")]
 pub(crate) use verify::SUBJECTS;
 
 use crate::element::Num;

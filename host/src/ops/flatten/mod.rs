@@ -1,8 +1,10 @@
 //! Flatten: a strided matrix copied into row-major order, and the gradient's way back.
 
 mod reference;
+#[cfg(feature = "verify")]
 mod verify;
 
+#[cfg(feature = "verify")]
 pub(crate) use verify::SUBJECTS;
 
 use crate::element::{Element, Num};

@@ -228,10 +228,10 @@ fn testp(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>) -> Result<St
     let property = mods.pick(|m| {
         Some(match m {
             "finite" => (|x, _| x.is_finite()) as Property,
-            "infinite" => |x, _| x.is_infinite(),
-            "number" => |x, _| !x.is_nan(),
-            "notanumber" => |x, _| x.is_nan(),
-            "normal" => |x, subnormal| x.is_finite() && x != 0.0 && !subnormal,
+            "infinite" => |x: f64, _| x.is_infinite(),
+            "number" => |x: f64, _| !x.is_nan(),
+            "notanumber" => |x: f64, _| x.is_nan(),
+            "normal" => |x: f64, subnormal: bool| x.is_finite() && x != 0.0 && !subnormal,
             "subnormal" => |_, subnormal| subnormal,
             _ => return None,
         })

@@ -180,7 +180,7 @@ fn low24(ty: Ty, value: u32) -> i64 {
 }
 
 /// `.lo` keeps bits 31..0 of the 48-bit product, `.hi` bits 47..16.
-fn product24(linker: &Linker<'_>, mods: &mut Mods<'_>, ty: Ty) -> Result<impl Fn(u32, u32) -> u32, PtxError> {
+fn product24(linker: &Linker<'_>, mods: &mut Mods<'_>, ty: Ty) -> Result<impl Fn(u32, u32) -> u32 + use<>, PtxError> {
     if !matches!(ty, Ty::U(32) | Ty::S(32)) {
         return Err(linker.decoder.fail(format!("it has no form for .{ty}")));
     }

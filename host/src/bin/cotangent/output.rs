@@ -1,0 +1,42 @@
+//! What the commands have in common: problems, tables, and output that may be a closed pipe.
+
+use std::io::{self, Write};
+
+use comfy_table::{Table, presets};
+use cotangent::verify::Failure;
+
+/// Why a command could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Problem {
+    /// The reader of our output has gone, which is no error of ours.
+    #[error("the output was closed")]
+    Pipe,
+    #[error("the output cannot be written: {0}")]
+    Output(io::Error),
+    #[error("{path} cannot be written: {error}")]
+    File { path: String, error: io::Error },
+    #[error(transparent)]
+    Failure(#[from] Failure),
+    #[error(transparent)]
+    Library(#[from] cotangent::Error),
+}
+
+impl From<io::Error> for Problem {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe { Self::Pipe } else { Self::Output(error) }
+    }
+}
+
+/// Prints a text and a line's end.
+pub(crate) fn print(text: impl std::fmt::Display) -> Result<(), Problem> {
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "{text}")?;
+    Ok(stdout.flush()?)
+}
+
+/// An empty table with these columns.
+pub(crate) fn table<const N: usize>(columns: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::ASCII_MARKDOWN).set_header(columns);
+    table
+}

@@ -1,0 +1,53 @@
+//! A machine that executes PTX on the CPU and checks every access.
+//!
+//! [`Module::parse`] reads a module as LLVM's NVPTX back end or a person writes it; [`Machine::launch`] runs
+//! an entry over a grid, blocks in parallel, 32 lanes at a time. Device memory is a [`Memory`] of named
+//! buffers. What a launch reports instead of going on:
+//!
+//! - an access outside every buffer or variable, misaligned, or a write to read-only memory;
+//! - an undefined register or predicate used by anything but a copy. Copies (moves, selections, loads,
+//!   stores, shuffles) carry undefined bytes along, through memory too, and [`Memory::check_written`] finds
+//!   those that arrive in an output;
+//! - two threads that touch one byte, one of them writing and not both atomically, with no barrier (or, in
+//!   one warp, no `bar.warp.sync` of the whole warp) between; across blocks nothing orders two accesses;
+//! - a barrier that some thread which must never reaches; a warp operation whose named lanes are elsewhere;
+//! - a touch of bytes that an unfinished `cp.async` is writing;
+//! - an integer division by zero, `trap`, and a spent instruction budget.
+//!
+//! The answers are those of the GPU bit for bit, NaNs included, apart from the instructions that
+//! [`Module::approximate`] lists.
+
+mod block;
+mod cells;
+mod code;
+mod copies;
+mod decode;
+mod error;
+mod exec;
+mod global;
+mod lex;
+mod link;
+mod local;
+mod machine;
+mod memory;
+mod memory_map;
+mod module;
+mod mods;
+mod numeric;
+mod ops;
+mod order;
+mod parse;
+mod parse_body;
+mod race;
+mod regs;
+mod shared;
+mod syntax;
+mod ty;
+mod warp;
+
+pub use error::{Kind, PtxError, Report};
+pub use machine::{Launch, Machine, Options, Stats};
+pub use memory::{Buffer, Memory, Unwritten};
+pub use module::{Entry, Module, Param, ParamKind};
+pub use syntax::Space;
+pub use ty::Ty;
