@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use cotangent_builder::compile::{self, CompileError, TARGETS};
-use cotangent_builder::ptx::check::CheckError;
+use cotangent_builder::ptx::check::{self, CheckError};
 use cotangent_builder::ptx::{self, ParseError, loops, split};
 use cotangent_builder::source::{Exception, Family, Kernel, read_kernels};
 use cotangent_builder::{BuildError, Workspace, compile_source, compile_sources, toolchain};
@@ -143,15 +143,21 @@ fn every_kernel_compiles_from_its_source_alone() {
     let element = |k: &Kernel| if k.family == Family::Copy { "u16" } else { "Bf16" };
     let sources: Vec<String> = floor.iter().map(|k| with_entry_point(k, element(k))).collect();
     let texts: Vec<&str> = sources.iter().map(String::as_str).collect();
+    let mut failures = Vec::new();
     for (kernel, result) in floor.iter().zip(compile_sources(&texts).unwrap()) {
         let module = match result {
             Ok(module) => module,
-            Err(error) => panic!("{}: {error}", kernel.name),
+            Err(error) => {
+                failures.push(format!("{}: {error}", kernel.name));
+                continue;
+            }
         };
         let file = ptx::parse(&module).unwrap();
         assert_eq!(file.entries[0].name, format!("{}_entry_point", kernel.name));
+        assert_eq!(check::barriers(&file.entries[0]), kernel.barriers, "{}", kernel.name);
         assert_eq!(file.entries[0].params.len(), kernel.args.len() + kernel.hidden.len(), "{}", kernel.name);
     }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 /// The size of what ptxas makes of a module.

@@ -33,7 +33,7 @@ pub struct Enlarged<E> {
 impl<E: Num> Enlarged<E> {
     /// The input row that output row `r` repeats.
     #[inline(always)]
-    fn row(&self, r: u64) -> *const E {
+    pub fn row(&self, r: u64) -> *const E {
         let (bc, line) = self.plane.divmod(r);
         let ih = u64::from(self.scale_h.div(line as u32));
         self.x.wrapping_add(((bc * self.h + ih) * self.w) as usize)
@@ -41,7 +41,7 @@ impl<E: Num> Enlarged<E> {
 
     /// A vector of output row `r` from column `c` on, for a horizontal scale of `SCALE`.
     #[inline(always)]
-    fn expand<const SCALE: usize>(words: &[u32; 4], phase: usize) -> [u32; 4] {
+    pub fn expand<const SCALE: usize>(words: &[u32; 4], phase: usize) -> [u32; 4] {
         // With `phase = c % SCALE`, lane j shows element `(phase + j) / SCALE`, which is one of two.
         let mut expanded = [0; 4];
         let mut j = 0;
@@ -187,7 +187,7 @@ pub struct Windows<E> {
 impl<E: Num> Windows<E> {
     /// The first element of the window of column `iw` in row `r` of dx.
     #[inline(always)]
-    fn first(&self, r: u64, iw: u64) -> *const E {
+    pub fn first(&self, r: u64, iw: u64) -> *const E {
         self.dy.wrapping_add((r * self.scale_h as u64 * self.ow + iw * self.scale_w as u64) as usize)
     }
 
@@ -196,7 +196,7 @@ impl<E: Num> Windows<E> {
     /// # Safety
     /// The window lies inside dy.
     #[inline(always)]
-    unsafe fn sum(&self, window: *const E) -> E::Acc {
+    pub unsafe fn sum(&self, window: *const E) -> E::Acc {
         let mut sum = E::ZERO;
         let mut line = window;
         let mut i = 0;
@@ -219,7 +219,7 @@ impl<E: Num> Windows<E> {
     /// # Safety
     /// The windows and the aligned vectors around them lie inside dy.
     #[inline(always)]
-    unsafe fn sums<const SCALE: usize>(&self, window: *const E) -> [u32; 4] {
+    pub unsafe fn sums<const SCALE: usize>(&self, window: *const E) -> [u32; 4] {
         let lanes = lanes::<E>();
         let mut sums = [E::ZERO; 16];
         let mut line = window as u64;

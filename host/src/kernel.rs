@@ -221,6 +221,7 @@ macro_rules! kernel {
         $kernel:ident($name:literal, $bound:ident) {
             $( $(#[$field_doc:meta])* $constant:ident: $rule:ident, )+
         }
+        recommended($($shape:ident),*; $($block:expr),+)
         args($($arg:ident: $arg_ty:ty),+ $(,)?)
         plan($plan:path)
         reference($reference:path)
@@ -276,6 +277,23 @@ macro_rules! kernel {
                     built: $crate::kernel::padded(&[$($constant),+]),
                     element: std::marker::PhantomData,
                 })
+            }
+
+            /// Builds the kernel with the block that is fastest for this element type. Every other block
+            /// gives the same results.
+            ///
+            /// # Panics
+            /// As [`new`](Self::new).
+            pub fn recommended($($shape: i32),*) -> Self {
+                Self::new($($shape,)* $($block),+)
+            }
+
+            /// As [`recommended`](Self::recommended), with the error as a value.
+            ///
+            /// # Errors
+            /// As [`try_new`](Self::try_new).
+            pub fn try_recommended($($shape: i32),*) -> $crate::Result<Self> {
+                Self::try_new($($shape,)* $($block),+)
             }
 
             fn shipped() -> &'static $crate::kernels::KernelInfo {

@@ -38,7 +38,7 @@ pub unsafe fn upsample_nearest2d_backward<E: Num>(
     let tile = (block_iw as u64).div_ceil(lanes);
     for_each_batch::<1>((total + skew).div_ceil(lanes), tile, |vector, _, _| {
         let index = (vector * lanes).wrapping_sub(skew);
-        let (r, iw) = row.divmod(index & (u64::MAX >> 1));
+        let (r, iw) = row.divmod(if index < total { index } else { 0 });
         let window = windows.first(r, iw);
         let last = windows.first(r, iw + lanes).wrapping_add(((scale_h - 1) as u64 * ow as u64) as usize);
         let whole = index < total

@@ -30,7 +30,7 @@ pub unsafe fn upsample_nearest2d_forward<E: Num>(
     for_each_batch::<2>((total + skew).div_ceil(lanes), tile, |first, step, end| {
         let begin = |u: u64| {
             let index = ((first + u * step) * lanes).wrapping_sub(skew);
-            let (r, column) = row.divmod(index & (u64::MAX >> 1));
+            let (r, column) = row.divmod(if index < total { index } else { 0 });
             let (iw, phase) = scale_w.divmod(column as u32);
             let address = source.row(r).wrapping_add(iw as usize) as u64;
             // Bitwise, so that no branch parts the loads.

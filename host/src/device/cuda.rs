@@ -74,6 +74,11 @@ impl Gpu {
         unsafe { start(&function, launch, stream) }
     }
 
+    /// Specialises and compiles what a launch needs.
+    pub(super) fn load(&self, launch: &Launch) -> Result<()> {
+        self.function(launch).map(drop)
+    }
+
     /// Launches from a module of the caller's own.
     ///
     /// # Safety
@@ -135,6 +140,10 @@ pub(super) struct Stream {
 }
 
 impl Stream {
+    pub(super) fn driver(&self) -> &driver::Stream {
+        &self.stream
+    }
+
     pub(super) fn synchronize(&self) -> Result<()> {
         Ok(self.stream.synchronize()?)
     }

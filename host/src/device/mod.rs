@@ -143,6 +143,20 @@ impl Device {
         }
     }
 
+    /// Loads what this launch would run, so that the launch itself finds it ready: on a GPU, the module is
+    /// specialised, compiled by the driver and kept. Nothing is launched, and no buffer is touched.
+    ///
+    /// # Errors
+    /// Whatever [`Kernel::prepare`] finds, and the driver's answer.
+    pub fn load<K: Kernel>(&self, kernel: &K, args: K::Args<'_>, options: &LaunchOptions<'_>) -> Result<()> {
+        let launch = kernel.prepare(&args, options)?;
+        match &self.place {
+            Place::Cpu => reject_stream(&launch, options),
+            #[cfg(feature = "cuda")]
+            Place::Cuda(gpu) => gpu.load(&launch),
+        }
+    }
+
     /// Launches a kernel from PTX of the caller's own, such as the builder makes from
     /// [`Kernel::source`]. The module must export the kernel's entry point and have no hole left.
     ///
@@ -217,6 +231,14 @@ impl Stream {
         return self.stream.synchronize();
         #[cfg(not(feature = "cuda"))]
         match self.never {}
+    }
+}
+
+#[cfg(feature = "cuda")]
+impl Stream {
+    /// The stream in the driver layer: for events, graphs, and other libraries.
+    pub fn driver(&self) -> &crate::driver::Stream {
+        self.stream.driver()
     }
 }
 

@@ -14,6 +14,9 @@ use super::error::{DriverError, code_name};
 use super::raw::{self, Answer};
 use super::stream::StreamHandle;
 
+/// The mode of recordings, and of a thread towards those of others, that forbids nothing beforehand.
+pub(super) const CAPTURE_MODE_RELAXED: u32 = 2;
+
 /// The primary context of a device, which the CUDA runtime and other libraries of the process share.
 ///
 /// Everything made from a device holds one of these; the last to go releases the context.
@@ -75,7 +78,7 @@ impl PrimaryContext {
     /// afterwards. Where it is ours already (after [`super::CudaDevice::make_current`], or on a thread that
     /// uses the CUDA runtime on this device), that is one call, else three; each reads or writes a variable of
     /// the thread and does not reach the device.
-    pub(super) fn bind(&self) -> Result<Bound, DriverError> {
+    fn bind_for_launch(&self) -> Result<Bound, DriverError> {
         let mut current = ptr::null_mut();
         // SAFETY: `current` is valid for a write.
         self.check(unsafe { raw::cuCtxGetCurrent(&raw mut current) })?;
@@ -84,7 +87,21 @@ impl PrimaryContext {
             // SAFETY: the context is retained.
             self.check(unsafe { raw::cuCtxPushCurrent_v2(self.raw()) })?;
         }
-        Ok(Bound { pushed, this_thread: PhantomData })
+        Ok(Bound { pushed, mode: None, this_thread: PhantomData })
+    }
+
+    /// The same, and what the thread does is allowed beside recordings of other streams.
+    ///
+    /// A recording in CUDA's default mode forbids allocating, waiting, asking and loading modules to all threads
+    /// of the process, and an attempt spoils the recording. Where no recorded stream is concerned, all of them
+    /// are harmless to it, drops included, so the thread says that it knows what it does.
+    pub(super) fn bind(&self) -> Result<Bound, DriverError> {
+        let mut bound = self.bind_for_launch()?;
+        let mut mode = CAPTURE_MODE_RELAXED;
+        // SAFETY: `mode` is valid for a read and a write.
+        let known = unsafe { raw::cuThreadExchangeStreamCaptureMode(&raw mut mode) }.ok().is_ok();
+        bound.mode = known.then_some(mode);
+        Ok(bound)
     }
 
     /// Makes the context current on this thread for good.
@@ -96,6 +113,14 @@ impl PrimaryContext {
     /// Makes one call with the context bound.
     pub(super) fn call(&self, call: impl FnOnce() -> Answer) -> Result<(), DriverError> {
         let bound = self.bind()?;
+        let answer = call();
+        drop(bound);
+        self.check(answer)
+    }
+
+    /// Makes one call that launches work, in as few steps as there can be.
+    pub(super) fn launch(&self, call: impl FnOnce() -> Answer) -> Result<(), DriverError> {
+        let bound = self.bind_for_launch()?;
         let answer = call();
         drop(bound);
         self.check(answer)
@@ -207,9 +232,10 @@ impl Drop for PrimaryContext {
     }
 }
 
-/// Reports an error that a drop can't return. A driver that is shutting down with the process is no news.
+/// Reports an error that a drop can't return. A driver that is shutting down with the process is no news, nor is
+/// a context that is known to be lost.
 pub(super) fn report_in_drop(error: &DriverError) {
-    if error.code() == Some(codes::DEINITIALIZED) {
+    if error.code() == Some(codes::DEINITIALIZED) || matches!(error, DriverError::ContextLost { .. }) {
         log::debug!("while dropping: {error}");
     } else {
         log::warn!("while dropping: {error}");
@@ -220,18 +246,25 @@ pub(super) fn report_in_drop(error: &DriverError) {
 #[must_use]
 pub(super) struct Bound {
     pushed: bool,
+    /// The thread's mode towards recordings, to put back.
+    mode: Option<u32>,
     this_thread: PhantomData<*const ()>,
 }
 
 impl Drop for Bound {
     fn drop(&mut self) {
-        if !self.pushed {
-            return;
+        if let Some(mut mode) = self.mode {
+            // SAFETY: `mode` is valid for a read and a write.
+            if let Err(error) = unsafe { raw::cuThreadExchangeStreamCaptureMode(&raw mut mode) }.ok() {
+                report_in_drop(&error);
+            }
         }
-        let mut popped = ptr::null_mut();
-        // SAFETY: `popped` is valid for a write; the context on top is the one that `bind` pushed.
-        if let Err(error) = unsafe { raw::cuCtxPopCurrent_v2(&raw mut popped) }.ok() {
-            report_in_drop(&error);
+        if self.pushed {
+            let mut popped = ptr::null_mut();
+            // SAFETY: `popped` is valid for a write; the context on top is the one that was pushed.
+            if let Err(error) = unsafe { raw::cuCtxPopCurrent_v2(&raw mut popped) }.ok() {
+                report_in_drop(&error);
+            }
         }
     }
 }

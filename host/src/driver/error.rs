@@ -39,7 +39,8 @@ pub enum DriverError {
     /// A module in a PTX version that the driver does not read.
     #[error(
         "the module is PTX {ptx}, but the driver is for CUDA {driver}, which reads up to PTX {reads}; \
-         PTX {ptx} needs a driver for CUDA {needs}"
+         PTX {ptx} needs {}",
+        .needs.map_or_else(|| "a newer one".to_owned(), |cuda| format!("a driver for CUDA {cuda}"))
     )]
     DriverTooOld {
         /// The module's PTX version.
@@ -48,9 +49,8 @@ pub enum DriverError {
         reads: PtxVersion,
         /// The CUDA version of the driver.
         driver: CudaVersion,
-        /// The first CUDA version that reads the module, as text (a newer module than this crate knows has
-        /// "a newer version").
-        needs: String,
+        /// The first CUDA version that reads the module; none if this crate does not know the module's version.
+        needs: Option<CudaVersion>,
     },
 
     /// A module for another architecture than the device's.
@@ -129,7 +129,7 @@ pub enum DriverError {
     },
 
     /// Parameters that do not fit the entry point.
-    #[error("{entry} takes {takes} {unit} of parameters, but was given {given}")]
+    #[error("{entry} takes {takes} {unit}, but was given {given}")]
     Parameters {
         /// The entry point.
         entry: String,
@@ -137,7 +137,7 @@ pub enum DriverError {
         takes: usize,
         /// How much was given.
         given: usize,
-        /// What is counted: parameters or bytes.
+        /// What is counted: parameters, or bytes of them.
         unit: &'static str,
     },
 

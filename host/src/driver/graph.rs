@@ -1,20 +1,17 @@
 //! CUDA graphs: a stream's work recorded once, and launched again as one.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::ptr;
 use std::sync::Arc;
 
 use cust::sys::{CUgraph, CUgraphExec};
 
-use super::context::{PrimaryContext, report_in_drop};
+use super::context::{CAPTURE_MODE_RELAXED, PrimaryContext, report_in_drop};
 use super::error::DriverError;
 use super::memory::Block;
 use super::module::Module;
 use super::raw;
 use super::stream::Stream;
-
-const MODE_RELAXED: u32 = 2;
 
 /// What a recording refers to, and what must therefore live as long as its graph.
 #[derive(Default)]
@@ -34,7 +31,9 @@ impl Capture {
     pub(super) fn begin(stream: &Stream) -> Result<Self, DriverError> {
         let handle = stream.handle();
         // SAFETY: the stream is live.
-        handle.context().call(|| unsafe { raw::cuStreamBeginCapture_v2(handle.raw(), MODE_RELAXED) })?;
+        handle
+            .context()
+            .call(|| unsafe { raw::cuStreamBeginCapture_v2(handle.raw(), CAPTURE_MODE_RELAXED) })?;
         handle.set_kept(Some(Kept::default()));
         Ok(Self { stream: Some(stream.clone()) })
     }
@@ -134,7 +133,7 @@ impl Graph {
             block.use_on(stream)?;
         }
         // SAFETY: both handles are live; the work's needs are the caller's contract.
-        self.context.call(|| unsafe { raw::cuGraphLaunch(self.exec, stream.handle().raw()) })
+        self.context.launch(|| unsafe { raw::cuGraphLaunch(self.exec, stream.handle().raw()) })
     }
 }
 
@@ -142,34 +141,5 @@ impl Drop for Graph {
     fn drop(&mut self) {
         // SAFETY: the last use of the graph; the driver finishes launches in progress first.
         self.context.call_in_drop(|| unsafe { raw::cuGraphExecDestroy(self.exec) });
-    }
-}
-
-/// While it lives, this thread's calls are allowed beside recordings of other streams, whatever their mode.
-///
-/// A recording in CUDA's default mode forbids allocating and loading modules to the threads of the process. Both
-/// are harmless to it: they touch no recorded stream.
-#[must_use]
-pub(super) struct BesideCaptures {
-    mode: Option<u32>,
-    this_thread: PhantomData<*const ()>,
-}
-
-impl BesideCaptures {
-    pub(super) fn enter() -> Self {
-        let mut mode = MODE_RELAXED;
-        // SAFETY: `mode` is valid for a read and a write. Drivers before CUDA 10.1 lack the function and the modes.
-        let known = unsafe { raw::cuThreadExchangeStreamCaptureMode(&raw mut mode) }.ok().is_ok();
-        Self { mode: known.then_some(mode), this_thread: PhantomData }
-    }
-}
-
-impl Drop for BesideCaptures {
-    fn drop(&mut self) {
-        let Some(mut mode) = self.mode else { return };
-        // SAFETY: as in `enter`.
-        if let Err(error) = unsafe { raw::cuThreadExchangeStreamCaptureMode(&raw mut mode) }.ok() {
-            report_in_drop(&error);
-        }
     }
 }

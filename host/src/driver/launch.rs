@@ -35,8 +35,9 @@ const BUFFER_SIZE: usize = 2;
 
 /// Launches `function` in the order of `stream`.
 ///
-/// Nothing is allocated, no lock is taken, and the driver is called twice (bind, launch), or four times where
-/// the thread's context is another.
+/// Nothing is allocated and no lock is taken (but for a stream that is being recorded), and the driver is called
+/// twice: to read the thread's context, and to launch. Where the context is another, it is changed and changed
+/// back in two calls more.
 ///
 /// # Safety
 /// The arguments are of the types that the entry point declares, and what the kernel does with them in this
@@ -77,7 +78,7 @@ pub unsafe fn launch(
     let Shape { grid_x, block_x, shared_bytes } = shape;
     // SAFETY: both handles are live; the lists are as the driver wants them and checked in number; the driver
     // copies the arguments before it returns. The rest is the caller's contract.
-    let launched = context.call(|| unsafe {
+    let launched = context.launch(|| unsafe {
         raw::cuLaunchKernel(
             function.raw(),
             grid_x,
@@ -99,7 +100,7 @@ pub unsafe fn launch(
 fn check(function: &Function, arguments: Arguments<'_>) -> Result<(), DriverError> {
     let (takes, given, unit) = match arguments {
         Arguments::Each(each) => (function.parameter_count(), each.len(), "parameters"),
-        Arguments::Packed(bytes) => (function.parameter_bytes(), bytes.len(), "bytes"),
+        Arguments::Packed(bytes) => (function.parameter_bytes(), bytes.len(), "bytes of parameters"),
     };
     if takes == given {
         return Ok(());

@@ -12,7 +12,6 @@ use super::context::{PrimaryContext, report_in_drop};
 use super::device::CudaDevice;
 use super::error::DriverError;
 use super::event::Event;
-use super::graph::BesideCaptures;
 use super::raw;
 use super::registry;
 use super::stream::Stream;
@@ -209,14 +208,14 @@ pub(super) struct Block {
 
 impl Block {
     fn alloc(device: &CudaDevice, bytes: usize, stream: &Stream) -> Result<Self, DriverError> {
-        let _beside = BesideCaptures::enter();
         let context = device.context();
+        let pooled = device.has_pools();
+        let recorded = stream.is_capturing()?;
         let mut address = 0;
-        let mut ready = None;
-        let result = if !device.has_pools() {
+        let allocated = if !pooled {
             // SAFETY: `address` is valid for a write.
             context.call(|| unsafe { raw::cuMemAlloc_v2(&raw mut address, bytes) })
-        } else if stream.is_capturing()? {
+        } else if recorded {
             // An allocation in a recording would be part of the graph and exist only while the graph runs.
             // Memory is got on a stream of its own instead, and exists before the graph does.
             let aside = Stream::create(context)?;
@@ -228,21 +227,12 @@ impl Block {
             let call = || unsafe { raw::cuMemAllocAsync(&raw mut address, bytes, stream.handle().raw()) };
             context.call(call)
         };
-        if let Err(error) = result {
-            return Err(explain(context, bytes, error));
+        allocated.map_err(|error| explain(context, bytes, error))?;
+        let home = stream.clone();
+        let mut block = Self { address, bytes, home, others: Mutex::default(), ready: None, pooled };
+        if pooled && !recorded {
+            block.ready = Some(Event::behind(stream.handle())?);
         }
-        let mut block = Self {
-            address,
-            bytes,
-            home: stream.clone(),
-            others: Mutex::default(),
-            ready: None,
-            pooled: device.has_pools(),
-        };
-        if block.pooled && !stream.is_capturing()? {
-            ready = Some(Event::behind(stream.handle())?);
-        }
-        block.ready = ready;
         Ok(block)
     }
 
@@ -265,7 +255,6 @@ impl Block {
         {
             // A recording can't wait for work outside of it, so the host does.
             if stream.is_capturing()? {
-                let _beside = BesideCaptures::enter();
                 ready.synchronize()?;
             } else {
                 stream.wait(ready)?;

@@ -11,7 +11,6 @@ use sha2::{Digest, Sha256};
 use super::context::PrimaryContext;
 use super::device::DeviceInfo;
 use super::error::{DriverError, code_name};
-use super::graph::BesideCaptures;
 use super::once_map::OnceMap;
 use super::ptx::{Header, Parameters, check_version};
 use super::raw;
@@ -115,7 +114,6 @@ impl Module {
         let size = ptr::without_provenance_mut::<c_void>(LOG_BYTES);
         let mut values = [info.as_mut_ptr().cast(), size, errors.as_mut_ptr().cast(), size];
         let mut raw = ptr::null_mut();
-        let _beside = BesideCaptures::enter();
         let bound = context.bind()?;
         // SAFETY: `image` ends in a zero; the four options have the types that the driver wants, and the buffers
         // are as long as said.

@@ -148,10 +148,10 @@ pub(super) fn check_version(ptx: PtxVersion, driver: CudaVersion) -> Result<(), 
     if (ptx.major, ptx.minor) <= reads || beyond_table {
         return Ok(());
     }
-    let needs = RELEASES.iter().find(|&&(release, _)| release >= (ptx.major, ptx.minor)).map_or_else(
-        || "a newer version".to_owned(),
-        |&(_, (major, minor))| CudaVersion { major, minor }.to_string(),
-    );
+    let needs = RELEASES
+        .iter()
+        .find(|&&(release, _)| release >= (ptx.major, ptx.minor))
+        .map(|&(_, (major, minor))| CudaVersion { major, minor });
     let reads = PtxVersion { major: reads.0, minor: reads.1 };
     Err(DriverError::DriverTooOld { ptx, reads, driver, needs })
 }

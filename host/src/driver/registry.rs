@@ -9,10 +9,16 @@ use super::stream::Stream;
 
 struct Entry {
     bytes: u64,
-    /// The stream's handle that the buffer was made on, to tell without touching the buffer that no ordering
-    /// is needed.
-    home: usize,
+    /// The stream that the buffer was made on, to tell without touching the buffer that no ordering is needed.
+    home: Home,
     block: Weak<Block>,
+}
+
+/// A stream's handle and device. Every device has a default stream with the handle null.
+type Home = (usize, u32);
+
+fn home(stream: &Stream) -> Home {
+    (stream.raw().addr(), stream.handle().context().ordinal())
 }
 
 type Entries = BTreeMap<u64, Entry>;
@@ -50,7 +56,7 @@ pub fn known_bytes(address: u64) -> Option<u64> {
 /// If the slices differ in length.
 pub fn prepare(stream: &Stream, addresses: &[u64], known: &mut [Option<u64>]) -> Result<(), DriverError> {
     assert_eq!(addresses.len(), known.len(), "one answer for each address");
-    let home = stream.raw().addr();
+    let home = home(stream);
     let mut strangers = Vec::new();
     {
         let entries = live();
@@ -67,8 +73,8 @@ pub fn prepare(stream: &Stream, addresses: &[u64], known: &mut [Option<u64>]) ->
     strangers.iter().try_for_each(|block| block.use_on(stream))
 }
 
-pub(super) fn insert(address: u64, bytes: u64, home: &Stream, block: Weak<Block>) {
-    let entry = Entry { bytes, home: home.raw().addr(), block };
+pub(super) fn insert(address: u64, bytes: u64, stream: &Stream, block: Weak<Block>) {
+    let entry = Entry { bytes, home: home(stream), block };
     LIVE.write().unwrap_or_else(PoisonError::into_inner).insert(address, entry);
 }
 

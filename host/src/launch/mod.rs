@@ -38,6 +38,11 @@ impl Geometry {
     }
 }
 
+/// Elements that a block of 256 threads covers with this many 16-byte vectors a thread.
+pub(crate) const fn vector_block<D>(vectors: i32) -> i32 {
+    MAX_THREADS as i32 * vectors * 16 / size_of::<D>() as i32
+}
+
 /// What a launch does with a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {

@@ -175,7 +175,7 @@ impl<'u> Linker<'u> {
             }
         }
         for statement in &function.body {
-            if let Statement::Targets(name, targets, _) = statement {
+            if let Statement::Targets(name, targets) = statement {
                 self.targets.insert(name.clone(), targets.clone());
             }
         }

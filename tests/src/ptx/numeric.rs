@@ -271,8 +271,9 @@ mod tests {
     #[test]
     fn round_to_half_and_bf16_equals_the_half_crate() {
         for value in samples() {
-            assert_eq!(F16.round(value, Round::Nearest), half::f16::from_f64(value).to_bits() as u32, "{value:e}");
             let single = value as f32;
+            let expected = half::f16::from_f32(single).to_bits() as u32;
+            assert_eq!(F16.round(single as f64, Round::Nearest), expected, "{single:e}");
             let expected = half::bf16::from_f32(single).to_bits() as u32;
             assert_eq!(BF16.round(single as f64, Round::Nearest), expected, "{single:e}");
         }
@@ -331,5 +332,8 @@ mod tests {
         assert_eq!(F16.round(-1e6, Round::Up), 0xfbff);
         assert_eq!(F16.round(1e-30, Round::Up), 1);
         assert_eq!(F16.round(1e-300, Round::Nearest), 0);
+        // Just above the middle of two halves: a first rounding to single would lose the difference.
+        assert_eq!(F16.round(31464_f64.next_up(), Round::Nearest), 0x77af);
+        assert_eq!(F16.round(31464.0, Round::Nearest), 0x77ae);
     }
 }

@@ -330,7 +330,7 @@ impl Parser {
         }
         let bytes = if dynamic { 0 } else { bytes as usize };
         let align = align.unwrap_or(ty.bytes());
-        Ok(Variable { name, space, ty, bytes, align, dynamic, pointer, initial, line })
+        Ok(Variable { name, space, ty, bytes, align, dynamic, pointer, initial })
     }
 
     /// A scalar, or a braced list of scalars.

@@ -43,7 +43,7 @@ impl Parser {
                     if self.accept_word(".branchtargets") {
                         let targets = self.names()?;
                         self.expect(';')?;
-                        statements.push(Statement::Targets(name, targets, line));
+                        statements.push(Statement::Targets(name, targets));
                     } else {
                         statements.push(Statement::Label(name, line));
                     }

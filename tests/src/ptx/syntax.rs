@@ -47,7 +47,6 @@ pub(crate) struct Variable {
     pub(crate) pointer: bool,
     /// Initial bytes of a `.global` or `.const` variable, zero-padded.
     pub(crate) initial: Option<Vec<u8>>,
-    pub(crate) line: u32,
 }
 
 /// Registers declared by one `.reg`: one name, or `count` names with a common prefix.
@@ -101,7 +100,7 @@ pub(crate) enum Statement {
     Reg(RegDecl),
     Variable(Variable),
     /// `name: .branchtargets a, b;`
-    Targets(String, Vec<String>, u32),
+    Targets(String, Vec<String>),
     Inst(Inst),
     Open,
     Close,

@@ -9,7 +9,13 @@ use crate::output::{Problem, print, table};
 pub(crate) fn run() -> Result<ExitCode, Problem> {
     let mut devices = table(["device", "name", "capability", "memory", "driver"]);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    devices.add_row(["cpu".to_owned(), format!("{threads} threads"), String::new(), String::new(), String::new()]);
+    devices.add_row([
+        "cpu".to_owned(),
+        format!("{threads} threads"),
+        String::new(),
+        String::new(),
+        String::new(),
+    ]);
     let absence = add_gpus(&mut devices);
     print(&devices)?;
     if let Some(absence) = absence {

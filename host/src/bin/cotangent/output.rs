@@ -37,6 +37,6 @@ pub(crate) fn print(text: impl std::fmt::Display) -> Result<(), Problem> {
 /// An empty table with these columns.
 pub(crate) fn table<const N: usize>(columns: [&str; N]) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN).set_header(columns);
+    table.load_style(presets::ASCII_MARKDOWN).set_header(columns);
     table
 }

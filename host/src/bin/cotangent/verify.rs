@@ -74,7 +74,8 @@ fn device(name: &str) -> Result<(Device, Option<String>), Problem> {
 }
 
 fn style() -> ProgressStyle {
-    ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar())
+    ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
 /// Prints the table and what failed.

@@ -5,7 +5,7 @@ use std::{ptr, thread};
 use cust::sys::CUcontext;
 
 use super::super::{CudaDevice, DeviceMemory, DriverError, Event, Stream, raw};
-use super::{PTX, calls, clear, fail, names, retained, with_fake_driver};
+use super::{PTX, all_calls, calls, clear, fail, names, retained, with_fake_driver};
 
 /// The calling thread's context.
 fn current() -> CUcontext {
@@ -67,17 +67,21 @@ fn context_bound_for_good_is_not_pushed_again() {
     let device = CudaDevice::open(0).expect("a device");
     device.make_current().expect("bound");
     let stream = Stream::new(&device).expect("a stream");
-    let log = |call: &dyn Fn()| {
+    let calls_of = |call: &dyn Fn()| {
         clear();
         call();
-        let log: extern "C" fn() -> *const std::ffi::c_char = super::exported(c"fake_log");
-        // SAFETY: the log is text that ends in a zero.
-        unsafe { std::ffi::CStr::from_ptr(log()) }.to_string_lossy().lines().count()
+        all_calls()
+            .iter()
+            .map(|line| line.split(' ').next().unwrap_or_default().to_owned())
+            .collect::<Vec<_>>()
     };
-    assert_eq!(log(&|| stream.synchronize().expect("done")), 2, "get the context, synchronise");
+    let synchronize = || stream.synchronize().expect("done");
+    let (mode, sync) = ("cuThreadExchangeStreamCaptureMode", "cuStreamSynchronize");
+    assert_eq!(calls_of(&synchronize), ["cuCtxGetCurrent", mode, sync, mode]);
     // Another library binds its own in between: that must not be missed.
     set_current(0xabc);
-    assert_eq!(log(&|| stream.synchronize().expect("done")), 4, "get, push, synchronise, pop");
+    let (push, pop) = ("cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2");
+    assert_eq!(calls_of(&synchronize), ["cuCtxGetCurrent", push, mode, sync, mode, pop]);
     assert_eq!(current().addr(), 0xabc);
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use super::super::{Arguments, CudaDevice, DriverError, Function, Shape, Stream, launch};
-use super::{PTX, calls, clear, count, exported, fail, with_fake_driver};
+use super::{PTX, all_calls, calls, clear, count, exported, fail, with_fake_driver};
 
 const SHAPE: Shape = Shape { grid_x: 0x7fff_ffff, block_x: 256, shared_bytes: 0 };
 
@@ -84,7 +84,7 @@ fn launch_refuses_parameters_that_do_not_fit() {
     // SAFETY: refused before the pointers are looked at.
     let error =
         unsafe { launch(&function, SHAPE, Arguments::Each(&[]), &stream) }.expect_err("none").to_string();
-    assert_eq!(error, "scale takes 3 parameters of parameters, but was given 0");
+    assert_eq!(error, "scale takes 3 parameters, but was given 0");
     let other = CudaDevice::open(1).expect("a device");
     let other_stream = Stream::new(&other).expect("a stream");
     let error = packed(&function, SHAPE, &[0; 32], &other_stream).expect_err("another device's stream");
@@ -127,12 +127,15 @@ fn launch_that_the_driver_refuses_names_its_numbers() {
 }
 
 #[test]
-fn launch_makes_one_call_where_the_context_is_bound() {
-    with_fake_driver!("launch_makes_one_call_where_the_context_is_bound");
+fn launch_makes_two_calls_where_the_context_is_bound_and_four_elsewhere() {
+    with_fake_driver!("launch_makes_two_calls_where_the_context_is_bound_and_four_elsewhere");
     let device = CudaDevice::open(0).expect("a device");
     let function = device.function(PTX, "scale").expect("a function");
     let stream = Stream::new(&device).expect("a stream");
-    clear();
-    packed(&function, SHAPE, &[0; 32], &stream).expect("launched");
-    assert_eq!(calls().len(), 1, "{:?}", calls());
+    for calls in [4, 2] {
+        clear();
+        packed(&function, SHAPE, &[0; 32], &stream).expect("launched");
+        assert_eq!(all_calls().len(), calls, "{:?}", all_calls());
+        device.make_current().expect("bound");
+    }
 }

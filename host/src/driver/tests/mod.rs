@@ -38,13 +38,19 @@ fn exported<T: Copy>(name: &CStr) -> T {
     *unsafe { library.get::<T>(name.to_bytes_with_nul()) }.expect("a symbol of the stand-in")
 }
 
-/// The calls since the last [`clear`], but for the reading and setting of the thread's context.
-fn calls() -> Vec<String> {
+/// All calls since the last [`clear`].
+fn all_calls() -> Vec<String> {
     let log: extern "C" fn() -> *const c_char = exported(c"fake_log");
     // SAFETY: the log is text that ends in a zero.
     let text = unsafe { CStr::from_ptr(log()) }.to_string_lossy().into_owned();
-    let silent = ["cuCtxGetCurrent", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2"];
-    text.lines().filter(|line| !silent.iter().any(|name| line.starts_with(name))).map(str::to_owned).collect()
+    text.lines().map(str::to_owned).collect()
+}
+
+/// The calls since the last [`clear`], but for those that read or set what belongs to the thread.
+fn calls() -> Vec<String> {
+    let thread =
+        ["cuCtxGetCurrent", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuThreadExchangeStreamCaptureMode"];
+    all_calls().into_iter().filter(|line| !thread.iter().any(|name| line.starts_with(name))).collect()
 }
 
 /// The names of the calls since the last [`clear`].

@@ -10,7 +10,7 @@ pub(crate) use verify::SUBJECTS;
 use crate::element::{Element, Num};
 use crate::error::{Error, Result};
 use crate::kernel::{Kernel, LaunchOptions, kernel};
-use crate::launch::Divisor64;
+use crate::launch::{Divisor64, vector_block};
 use crate::plan::Plan;
 
 kernel! {
@@ -34,6 +34,7 @@ kernel! {
         /// Elements of the chunk's rows, laid end to end, that a block covers.
         block_size: Positive,
     }
+    recommended(; vector_block::<D>(4))
     args(x: *mut D, y: *mut D, chunk_c: i32, c_total: i32, chunk_offset: i32)
     plan(plan_forward)
     reference(reference::forward)
@@ -59,6 +60,7 @@ kernel! {
         /// Elements of the chunk's rows, laid end to end, that a block covers.
         block_size: Positive,
     }
+    recommended(; vector_block::<D>(4))
     args(dy: *mut D, dx: *mut D, chunk_c: i32, c_total: i32, chunk_offset: i32)
     plan(plan_backward)
     reference(reference::backward)

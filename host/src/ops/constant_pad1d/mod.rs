@@ -10,7 +10,7 @@ pub(crate) use verify::SUBJECTS;
 use crate::element::{Element, Num};
 use crate::error::Result;
 use crate::kernel::{Kernel, LaunchOptions, kernel};
-use crate::launch::Divisor64;
+use crate::launch::{Divisor64, vector_block};
 use crate::plan::Plan;
 
 kernel! {
@@ -38,6 +38,7 @@ kernel! {
         /// Elements of the output's rows, laid end to end, that a block covers.
         block_ol: Positive,
     }
+    recommended(pad_left, pad_right; vector_block::<D>(4))
     args(input: *mut D, output: *mut D, b: i32, c: i32, l: i32, ol: i32, value: D)
     plan(plan_forward)
     reference(reference::forward)
@@ -67,6 +68,7 @@ kernel! {
         /// Elements of dx's rows, laid end to end, that a block covers.
         block_ol: Positive,
     }
+    recommended(pad_left, pad_right; vector_block::<D>(4))
     args(dy: *mut D, dx: *mut D, b: i32, c: i32, l: i32, ol: i32)
     plan(plan_backward)
     reference(reference::backward)

@@ -50,6 +50,7 @@ kernel! {
         /// Elements of the result, laid end to end, that a block covers.
         block_ow: Positive,
     }
+    recommended(kh, kw, stride_h, stride_w, pad_h, pad_w, g; 128)
     args(x: *mut D, w: *mut D, y: *mut D, b: i32, c_in: i32, c_out: i32, h: i32, wd: i32, oh: i32, ow: i32)
     plan(plan::forward)
     reference(reference::forward)
@@ -86,6 +87,7 @@ kernel! {
         /// Elements of the results, laid end to end, that a block covers.
         block_ow: Positive,
     }
+    recommended(kh, kw, stride_h, stride_w, pad_h, pad_w, g; 128)
     args(
         dy: *mut D, x: *mut D, w: *mut D, dx: *mut D, dw: *mut D,
         b: i32, c_in: i32, c_out: i32, h: i32, wd: i32, oh: i32, ow: i32,
@@ -126,6 +128,7 @@ kernel! {
         /// Elements of the result, laid end to end, that a block covers.
         block_ow: Positive,
     }
+    recommended(kh, kw, stride_h, stride_w, pad_h, pad_w, g; 128)
     args(
         dy: *mut D, w: *mut D, dx: *mut D,
         b: i32, c_in: i32, c_out: i32, h: i32, wd: i32, oh: i32, ow: i32,
@@ -167,6 +170,7 @@ kernel! {
         /// Elements of the result, laid end to end, that a block covers.
         block_ow: Positive,
     }
+    recommended(kh, kw, stride_h, stride_w, pad_h, pad_w, g; 128)
     args(
         dy: *mut D, x: *mut D, dw: *mut D,
         b: i32, c_in: i32, c_out: i32, h: i32, wd: i32, oh: i32, ow: i32,

@@ -36,6 +36,7 @@ kernel! {
         /// Columns of the tile that a block covers.
         block_n: Positive,
     }
+    recommended(; recommended_side::<D>(), recommended_side::<D>())
     args(input: *mut D, output: *mut D, b: i32, n: i32, stride_ib: i32, stride_in: i32)
     plan(plan_forward)
     reference(reference::forward)
@@ -64,9 +65,16 @@ kernel! {
         /// Columns of the tile that a block covers.
         block_n: Positive,
     }
+    recommended(; recommended_side::<D>(), recommended_side::<D>())
     args(dy: *mut D, dx: *mut D, b: i32, n: i32, stride_dxb: i32, stride_dxn: i32)
     plan(plan_backward)
     reference(reference::backward)
+}
+
+/// Rows and columns of the fastest tile: 16 to 32 KiB, so that a block of 256 threads has four vectors a thread,
+/// and a transposed tile has whole sectors on both sides.
+const fn recommended_side<D>() -> i32 {
+    if size_of::<D>() >= 4 { 64 } else { 128 }
 }
 
 /// Elements that a strided matrix spans, gaps included.

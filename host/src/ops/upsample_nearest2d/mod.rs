@@ -10,7 +10,7 @@ pub(crate) use verify::SUBJECTS;
 use crate::element::{Element, Num};
 use crate::error::Result;
 use crate::kernel::{Kernel, LaunchOptions, kernel};
-use crate::launch::Divisor64;
+use crate::launch::{Divisor64, vector_block};
 use crate::plan::Plan;
 
 kernel! {
@@ -38,6 +38,7 @@ kernel! {
         /// Elements of y's rows, laid end to end, that a block covers.
         block_ow: Positive,
     }
+    recommended(scale_h, scale_w; vector_block::<D>(2))
     args(x: *mut D, y: *mut D, b: i32, c: i32, h: i32, w: i32, oh: i32, ow: i32)
     plan(plan_forward)
     reference(reference::forward)
@@ -68,6 +69,7 @@ kernel! {
         /// Elements of dx's rows, laid end to end, that a block covers.
         block_iw: Positive,
     }
+    recommended(scale_h, scale_w; vector_block::<D>(1))
     args(dy: *mut D, dx: *mut D, b: i32, c: i32, h: i32, w: i32, oh: i32, ow: i32)
     plan(plan_backward)
     reference(reference::backward)

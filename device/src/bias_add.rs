@@ -1,0 +1,107 @@
+//! A bias for each channel, NCHW: `y[b, c, h, w] = x[b, c, h, w] + bias[c]`, and its gradient
+//! `dbias[c] = Σ dy[b, c, h, w]` over b, h and w.
+//!
+//! Mapping, forward: elementwise, as [`crate::map`] says. Backward: a block takes a channel at a time; its threads
+//! sum every block-th element each and a tree joins the threads, in an order that the launch alone decides.
+
+use crate::divmod::FastDivmod64;
+use crate::gpu::{block_dim_x, block_idx_x, grid_dim_x, load_if, thread_idx_x};
+use crate::map::zip;
+use crate::num::{Num, put};
+use crate::reduce::across_block;
+
+/// Adds the channel's bias to each element.
+///
+/// # Safety
+/// `x` is valid for reads and `y` for writes of `b · c · h · w` elements, `bias` for reads of `c`; `y` overlaps
+/// neither. `plane` divides by `h · w`, `channels` by `c`.
+#[inline(always)]
+pub unsafe fn bias_add_forward<E: Num>(
+    x: *mut E,
+    bias: *mut E,
+    y: *mut E,
+    b: i32,
+    c: i32,
+    h: i32,
+    w: i32,
+    plane: FastDivmod64,
+    channels: FastDivmod64,
+    block_size: i32,
+) {
+    let total = (b as u64 * c as u64) * (h as u64 * w as u64);
+    let shifted = |index: u64, x: E, _| {
+        // A batch of vectors may look past the end; its index still names a channel.
+        let (_, channel) = channels.divmod(plane.div(index));
+        // SAFETY: the channel is below `c`.
+        let bias = unsafe { *bias.add(channel as usize) };
+        E::narrow(E::add(x.widen(), bias.widen()))
+    };
+    // SAFETY: by this function's contract.
+    unsafe { zip(x, x, y, total, block_size, shifted) };
+}
+
+/// Elements that a thread keeps in flight.
+const BATCH: u64 = 4;
+
+/// Sums the gradient over each channel.
+///
+/// # Safety
+/// `dy` is valid for reads of `b · c · h · w` elements, `dbias` for reads and writes of `c`; they do not overlap.
+/// `plane` divides by `h · w`. The launch gave shared memory for a sum of each thread.
+#[inline(always)]
+pub unsafe fn bias_add_backward<E: Num>(
+    dy: *mut E,
+    dbias: *mut E,
+    b: i32,
+    c: i32,
+    h: i32,
+    w: i32,
+    plane: FastDivmod64,
+    accumulate: u32,
+    block_size: i32,
+) {
+    // The launch has as many threads a block as this says.
+    let _ = block_size;
+    let image = h as u64 * w as u64;
+    let items = b as u64 * image;
+    let step = u64::from(block_dim_x());
+    let mut channel = u64::from(block_idx_x());
+    while channel < c as u64 {
+        let mut sum = E::ZERO;
+        let mut first = u64::from(thread_idx_x());
+        while first < items {
+            let load = |u: u64| {
+                let item = first + u * step;
+                let (batch, place) = plane.divmod(item);
+                let from = dy.wrapping_add(((batch * c as u64 + channel) * image + place) as usize);
+                // SAFETY: the element lies inside dy.
+                unsafe { load_if(item < items, from, E::narrow(E::ZERO)) }
+            };
+            let loaded = [load(0), load(1), load(2), load(3)];
+            let low = E::add(loaded[0].widen(), loaded[1].widen());
+            let high = E::add(loaded[2].widen(), loaded[3].widen());
+            sum = E::add(sum, E::add(low, high));
+            first += BATCH * step;
+        }
+        // SAFETY: by this function's contract; the loop over channels runs alike in all threads.
+        let sum = unsafe { across_block(sum, E::add) };
+        if thread_idx_x() == 0 {
+            // SAFETY: the channel is below `c`, and this block's.
+            unsafe { put(dbias.add(channel as usize), sum, accumulate) };
+        }
+        channel += u64::from(grid_dim_x());
+    }
+}
+
+entry! { arithmetic bias_add_forward {
+    args(x: *mut E, bias: *mut E, y: *mut E, b: i32, c: i32, h: i32, w: i32)
+    hidden(plane: FastDivmod64, channels: FastDivmod64)
+    constants(block_size: i32)
+} }
+
+entry! { arithmetic bias_add_backward {
+    args(dy: *mut E, dbias: *mut E, b: i32, c: i32, h: i32, w: i32)
+    hidden(plane: FastDivmod64, accumulate: u32)
+    constants(block_size: i32)
+    barriers(3)
+} }

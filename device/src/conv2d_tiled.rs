@@ -1,0 +1,483 @@
+//! The convolution's three products in tiles, with no im2col buffer (implicit GEMM).
+//!
+//! Forward and dgrad are one kernel, [`gather`]: a matrix of filter taps times a matrix whose columns are
+//! pixels of the result, gathered from x (or dy) tap by tap as the reduction walks over channels and taps.
+//! dgrad with a stride runs once for each residue class of the stride, over that class's pixels and taps alone,
+//! so that no product with a zero is formed. [`weight_gradient`] reduces over pixels instead; its blocks take
+//! equal runs of pixels and leave partial sums, which [`conv2d_dw_reduce`] adds in their order.
+
+use crate::divmod::FastDivmod;
+use crate::gpu::{
+    block_dim_x, block_idx_x, grid_dim_x, load_if, shared_load, shared_store, sync_threads, thread_idx_x,
+};
+use crate::num::{Num, put};
+use crate::sweep::for_each_index;
+use crate::tile::{BK, BN, Corner, Stages, Sums, multiply};
+
+/// Taps that a kernel can have here; a bit mask tells which of them meet the image.
+pub const MAX_TAPS: u32 = 64;
+
+/// Bytes of the two tables of offsets, one entry a tap, in front of the stages.
+const TABLES: u32 = 2 * MAX_TAPS * 4;
+
+/// An image that is gathered from, and how a pixel of the result meets it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Source {
+    /// Elements of a batch item.
+    pub image: i64,
+    /// Elements of a channel.
+    pub channel: i32,
+    /// Rows.
+    pub h: i32,
+    /// Columns.
+    pub w: i32,
+    /// The row that pixel row 0 meets with tap 0.
+    pub start_h: i32,
+    /// The column that pixel column 0 meets with tap 0.
+    pub start_w: i32,
+    /// Rows between pixels' rows.
+    pub step_h: i32,
+    /// Columns between pixels' columns.
+    pub step_w: i32,
+    /// Rows between taps.
+    pub tap_h: i32,
+    /// Columns between taps.
+    pub tap_w: i32,
+    /// Divides a tap's number by taps in a row.
+    pub taps_w: FastDivmod,
+    /// Divides by all taps.
+    pub taps: FastDivmod,
+    /// Divides by pixel columns.
+    pub pixels_w: FastDivmod,
+    /// Divides by pixel rows.
+    pub pixels_h: FastDivmod,
+}
+
+/// A pixel of the result and where its tap 0 lies in the source.
+#[derive(Clone, Copy)]
+struct Pixel {
+    batch: u32,
+    row: u32,
+    column: u32,
+    h: i32,
+    w: i32,
+}
+
+impl Source {
+    #[inline(always)]
+    fn pixel(&self, index: u32) -> Pixel {
+        let (rest, column) = self.pixels_w.divmod(index);
+        let (batch, row) = self.pixels_h.divmod(rest);
+        let h = row as i32 * self.step_h + self.start_h;
+        let w = column as i32 * self.step_w + self.start_w;
+        Pixel { batch, row, column, h, w }
+    }
+
+    /// Elements from the source's start to a pixel's tap 0; it may lie outside the image.
+    #[inline(always)]
+    fn offset(&self, pixel: Pixel) -> i64 {
+        i64::from(pixel.batch) * self.image + i64::from(pixel.h) * i64::from(self.w) + i64::from(pixel.w)
+    }
+
+    /// Rows and columns from tap 0 to a tap.
+    #[inline(always)]
+    fn tap(&self, tap: u32) -> (i32, i32) {
+        let (i, j) = self.taps_w.divmod(tap);
+        (i as i32 * self.tap_h, j as i32 * self.tap_w)
+    }
+
+    #[inline(always)]
+    fn meets(&self, h: i32, w: i32) -> bool {
+        // A negative coordinate is a huge unsigned one.
+        ((h as u32) < self.h as u32) & ((w as u32) < self.w as u32)
+    }
+
+    /// The taps with which a pixel meets the image, as bits.
+    #[inline(always)]
+    fn mask(&self, pixel: Pixel) -> u64 {
+        let mut mask = 0;
+        let mut tap = 0;
+        while tap < self.taps.divisor() {
+            let (h, w) = self.tap(tap);
+            mask |= u64::from(self.meets(pixel.h + h, pixel.w + w)) << tap;
+            tap += 1;
+        }
+        mask
+    }
+}
+
+/// The product of forward and dgrad.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Gather {
+    /// What the pixels gather from.
+    pub source: Source,
+    /// Filter elements of a group.
+    pub filter_group: i64,
+    /// Filter elements between rows of the product, that is between the result's channels.
+    pub filter_row: i32,
+    /// Filter elements between channels of the reduction.
+    pub filter_channel: i32,
+    /// The filter element of tap 0.
+    pub filter_start: i32,
+    /// Filter elements between rows of taps.
+    pub filter_tap_h: i32,
+    /// Filter elements between taps.
+    pub filter_tap_w: i32,
+    /// Channels of the reduction, in a group.
+    pub channels: u32,
+    /// Channels of the result, in a group.
+    pub rows: u32,
+    /// Pixels of the result.
+    pub pixels: u32,
+    /// Tiles of all groups.
+    pub tiles: u32,
+    /// Divides by tiles along the channels.
+    pub row_tiles: FastDivmod,
+    /// Divides by tiles along the pixels.
+    pub pixel_tiles: FastDivmod,
+    /// Elements of the result between batch items.
+    pub out_image: i64,
+    /// Elements of the result between channels.
+    pub out_channel: i32,
+    /// The result's element of pixel 0.
+    pub out_start: i32,
+    /// Elements of the result between pixel rows.
+    pub out_step_h: i32,
+    /// Elements of the result between pixel columns.
+    pub out_step_w: i32,
+    /// Whether to add to the result.
+    pub accumulate: u32,
+}
+
+/// One element, or zero, as f32.
+#[inline(always)]
+unsafe fn load_or_zero<E: Num<Acc = f32>>(take: bool, from: *const E) -> f32 {
+    // SAFETY: by the caller's contract.
+    unsafe { load_if(take, from, E::narrow(0.0)) }.widen()
+}
+
+/// Forward, or one residue class of dgrad, in tiles of `BM` channels by 128 pixels.
+///
+/// # Safety
+/// `source`, `filter` and `out` are valid for the tensors that `product` describes; out overlaps neither. The
+/// block has `2·BM` threads and the shared memory of the tables and [`Stages`].
+#[inline(always)]
+pub unsafe fn gather<E: Num<Acc = f32>, const BM: u32>(
+    source: *const E,
+    filter: *const E,
+    out: *mut E,
+    product: &Gather,
+) {
+    let threads = 2 * BM;
+    let stages = Stages::<BM>::behind(TABLES);
+    let taps = product.source.taps;
+    let thread = thread_idx_x();
+    if thread < taps.divisor() {
+        let (h, w) = product.source.tap(thread);
+        let (i, j) = product.source.taps_w.divmod(thread);
+        let filter = product.filter_start
+            + i as i32 * product.filter_tap_h
+            + j as i32 * product.filter_tap_w;
+        // SAFETY: the launch gave room for the tables.
+        unsafe {
+            shared_store(thread * 4, h * product.source.w + w);
+            shared_store((MAX_TAPS + thread) * 4, filter);
+        }
+    }
+    sync_threads();
+    let reduction = product.channels * taps.divisor();
+    // A thread stages four rows of one step of the filter, and one pixel's steps, every `threads / 128`th.
+    let (a_k, a_m) = (thread % BK, thread / BK);
+    let (b_n, b_k) = (thread % BN, thread / BN);
+    let corner = Corner::of_thread();
+    let mut tile = block_idx_x();
+    while tile < product.tiles {
+        let (rest, row_tile) = product.row_tiles.divmod(tile);
+        let (group, pixel_tile) = product.pixel_tiles.divmod(rest);
+        let (first_row, first_pixel) = (row_tile * BM, pixel_tile * BN);
+        let index = first_pixel + b_n;
+        let pixel = product.source.pixel(if index < product.pixels { index } else { 0 });
+        let mask = if index < product.pixels { product.source.mask(pixel) } else { 0 };
+        let group_offset = i64::from(group) * i64::from(product.channels) * i64::from(product.source.channel);
+        let from = source.wrapping_offset((group_offset + product.source.offset(pixel)) as isize);
+        let row = first_row + a_m;
+        let taken = filter.wrapping_offset(
+            (i64::from(group) * product.filter_group + i64::from(row) * i64::from(product.filter_row)) as isize,
+        );
+        let row_step = threads / BK;
+        let load_a = |step: u32| {
+            let k = step * BK + a_k;
+            let (channel, tap) = taps.divmod(k);
+            let live = k < reduction;
+            // SAFETY: the table was filled before the barrier.
+            let tap: i32 = unsafe { shared_load((MAX_TAPS + if live { tap } else { 0 }) * 4) };
+            let offset = i64::from(channel) * i64::from(product.filter_channel) + i64::from(tap);
+            let load = |u: u32| {
+                let take = live & (row + u * row_step < product.rows);
+                let offset = offset + i64::from(u * row_step) * i64::from(product.filter_row);
+                // SAFETY: the row and the step are inside the filter.
+                unsafe { load_or_zero(take, taken.wrapping_offset(offset as isize)) }
+            };
+            [load(0), load(1), load(2), load(3)]
+        };
+        let load_b = |step: u32| {
+            let load = |u: u32| {
+                let k = step * BK + b_k + u * (threads / BN);
+                let (channel, tap) = taps.divmod(k);
+                let live = (k < reduction) & (b_k + u * (threads / BN) < BK);
+                let tap = if live { tap } else { 0 };
+                let take = live & ((mask >> tap) & 1 != 0);
+                // SAFETY: the table was filled before the barrier; the tap meets the image.
+                unsafe {
+                    let tap: i32 = shared_load(tap * 4);
+                    let offset = i64::from(channel) * i64::from(product.source.channel) + i64::from(tap);
+                    load_or_zero(take, from.wrapping_offset(offset as isize))
+                }
+            };
+            if threads == BN {
+                [load(0), load(1), load(2), load(3), load(4), load(5), load(6), load(7)]
+            } else {
+                [load(0), load(1), load(2), load(3), 0.0, 0.0, 0.0, 0.0]
+            }
+        };
+        let store = |buffer: u32, a: [f32; 4], b: [f32; 8]| {
+            // SAFETY: each place belongs to one thread; the barriers part stores and loads of a buffer.
+            unsafe {
+                stages.store_a(buffer, a_k, a_m, a[0]);
+                stages.store_a(buffer, a_k, a_m + row_step, a[1]);
+                stages.store_a(buffer, a_k, a_m + 2 * row_step, a[2]);
+                stages.store_a(buffer, a_k, a_m + 3 * row_step, a[3]);
+                let every = threads / BN;
+                stages.store_b(buffer, b_k, b_n, b[0]);
+                stages.store_b(buffer, b_k + every, b_n, b[1]);
+                stages.store_b(buffer, b_k + 2 * every, b_n, b[2]);
+                stages.store_b(buffer, b_k + 3 * every, b_n, b[3]);
+                if threads == BN {
+                    stages.store_b(buffer, 4, b_n, b[4]);
+                    stages.store_b(buffer, 5, b_n, b[5]);
+                    stages.store_b(buffer, 6, b_n, b[6]);
+                    stages.store_b(buffer, 7, b_n, b[7]);
+                }
+            }
+        };
+        let mut sums: Sums = [[0.0; 8]; 8];
+        let steps = reduction.div_ceil(BK);
+        // SAFETY: all threads run the same steps; a buffer is refilled only after a barrier behind its use.
+        unsafe { walk::<BM>(steps, stages, corner, &mut sums, load_a, load_b, store) };
+        let place = |j: u32| {
+            let index = first_pixel + corner.column(j);
+            let pixel = product.source.pixel(if index < product.pixels { index } else { 0 });
+            let offset = i64::from(pixel.batch) * product.out_image
+                + i64::from(pixel.row) * i64::from(product.out_step_h)
+                + i64::from(pixel.column) * i64::from(product.out_step_w)
+                + i64::from(product.out_start);
+            (index < product.pixels, offset)
+        };
+        let places = [place(0), place(1), place(2), place(3), place(4), place(5), place(6), place(7)];
+        let mut i = 0;
+        while i < 8 {
+            let row = first_row + corner.row(i);
+            if row < product.rows {
+                let channel = i64::from(group * product.rows + row) * i64::from(product.out_channel);
+                let mut j = 0;
+                while j < 8 {
+                    let (live, offset) = places[j];
+                    if live {
+                        // SAFETY: the element lies in the result, and no other thread has it.
+                        unsafe {
+                            let to = out.wrapping_offset((channel + offset) as isize);
+                            put(to, sums[i as usize][j], product.accumulate);
+                        }
+                    }
+                    j += 1;
+                }
+            }
+            i += 1;
+        }
+        tile += grid_dim_x();
+    }
+}
+
+/// Walks a reduction of `steps` stages: the next stage is loaded while the present one is multiplied.
+///
+/// # Safety
+/// All threads of the block call this alike; `store` keeps to a thread's own places of a buffer.
+#[inline(always)]
+unsafe fn walk<const BM: u32>(
+    steps: u32,
+    stages: Stages<BM>,
+    corner: Corner,
+    sums: &mut Sums,
+    load_a: impl Fn(u32) -> [f32; 4],
+    load_b: impl Fn(u32) -> [f32; 8],
+    store: impl Fn(u32, [f32; 4], [f32; 8]),
+) {
+    store(0, load_a(0), load_b(0));
+    sync_threads();
+    let mut step = 0;
+    while step < steps {
+        // The stage behind the last holds zeros: loads past the reduction are not taken.
+        let (a, b) = (load_a(step + 1), load_b(step + 1));
+        // SAFETY: the buffer was filled before the last barrier.
+        unsafe { multiply(stages, step & 1, corner, sums) };
+        store((step + 1) & 1, a, b);
+        sync_threads();
+        step += 1;
+    }
+}
+
+/// The product of wgrad.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct WeightGradient {
+    /// What the taps gather from.
+    pub source: Source,
+    /// Elements of dy between batch items.
+    pub dy_image: i64,
+    /// Elements of dy between channels.
+    pub dy_channel: i32,
+    /// Output channels of a group.
+    pub rows: u32,
+    /// Input channels of a group, times taps.
+    pub columns: u32,
+    /// Input channels of a group.
+    pub channels: u32,
+    /// Pixels of dy.
+    pub pixels: u32,
+    /// Pixels of one run.
+    pub run: u32,
+    /// Tiles of all groups and runs.
+    pub tiles: u32,
+    /// Divides by tiles along the output channels.
+    pub row_tiles: FastDivmod,
+    /// Divides by tiles along the columns.
+    pub column_tiles: FastDivmod,
+    /// Divides by groups.
+    pub groups: FastDivmod,
+}
+
+/// A run's partial sums of dw, in tiles of `BM` output channels by 128 columns, to
+/// `partial[run][group][row][column]`.
+///
+/// # Safety
+/// `dy` and `x` are valid for the tensors that `product` describes, `partial` for all runs' sums; it overlaps
+/// neither. The block has `2·BM` threads and the shared memory of [`Stages`].
+#[inline(always)]
+pub unsafe fn weight_gradient<E: Num<Acc = f32>, const BM: u32>(
+    dy: *const E,
+    x: *const E,
+    partial: *mut f32,
+    product: &WeightGradient,
+) {
+    let threads = 2 * BM;
+    let stages = Stages::<BM>::behind(0);
+    let thread = thread_idx_x();
+    // A thread stages the pixel `k` of each run of 8, for every `threads / 8`th row and column.
+    let (k, first) = (thread % BK, thread / BK);
+    let every = threads / BK;
+    let corner = Corner::of_thread();
+    let plane = product.source.pixels_w.divisor() * product.source.pixels_h.divisor();
+    let mut tile = block_idx_x();
+    while tile < product.tiles {
+        let (rest, row_tile) = product.row_tiles.divmod(tile);
+        let (rest, column_tile) = product.column_tiles.divmod(rest);
+        let (run, group) = product.groups.divmod(rest);
+        let (first_row, first_column) = (row_tile * BM, column_tile * BN);
+        let row = first_row + first;
+        let left = dy.wrapping_offset((i64::from(group * product.rows + row) * i64::from(product.dy_channel)) as isize);
+        let right = x.wrapping_offset(
+            (i64::from(group) * i64::from(product.channels) * i64::from(product.source.channel)) as isize,
+        );
+        let column = |u: u32| {
+            let column = first_column + first + u * every;
+            let live = column < product.columns;
+            let (channel, tap) = product.source.taps.divmod(if live { column } else { 0 });
+            let (h, w) = product.source.tap(tap);
+            // A column that is not there meets no pixel.
+            let h = if live { h } else { i32::MIN / 2 };
+            let offset = i64::from(channel) * i64::from(product.source.channel)
+                + i64::from(h) * i64::from(product.source.w)
+                + i64::from(w);
+            (h, w, offset)
+        };
+        let columns = if threads == BN {
+            [column(0), column(1), column(2), column(3), column(4), column(5), column(6), column(7)]
+        } else {
+            [column(0), column(1), column(2), column(3), column(0), column(0), column(0), column(0)]
+        };
+        let start = run * product.run;
+        let end = if product.pixels - start < product.run { product.pixels } else { start + product.run };
+        let load_a = |step: u32| {
+            let index = start + step * BK + k;
+            let live = index < end;
+            let pixel = product.source.pixel(if live { index } else { 0 });
+            let inside = i64::from(pixel.row) * i64::from(product.source.pixels_w.divisor()) + i64::from(pixel.column);
+            let offset = i64::from(pixel.batch) * product.dy_image + inside;
+            let load = |u: u32| {
+                let take = live & (row + u * every < product.rows);
+                let offset = offset + i64::from(u * every) * i64::from(product.dy_channel);
+                // SAFETY: the row and the pixel are inside dy.
+                unsafe { load_or_zero(take, left.wrapping_offset(offset as isize)) }
+            };
+            [load(0), load(1), load(2), load(3)]
+        };
+        let load_b = |step: u32| {
+            let index = start + step * BK + k;
+            let live = index < end;
+            let pixel = product.source.pixel(if live { index } else { 0 });
+            let from = right.wrapping_offset(product.source.offset(pixel) as isize);
+            let load = |u: usize| {
+                let (h, w, offset) = columns[u];
+                let take = live & product.source.meets(pixel.h.wrapping_add(h), pixel.w.wrapping_add(w));
+                // SAFETY: the tap meets the image.
+                unsafe { load_or_zero(take, from.wrapping_offset(offset as isize)) }
+            };
+            if threads == BN {
+                [load(0), load(1), load(2), load(3), load(4), load(5), load(6), load(7)]
+            } else {
+                [load(0), load(1), load(2), load(3), 0.0, 0.0, 0.0, 0.0]
+            }
+        };
+        let store = |buffer: u32, a: [f32; 4], b: [f32; 8]| {
+            // SAFETY: each place belongs to one thread; the barriers part stores and loads of a buffer.
+            unsafe {
+                stages.store_a(buffer, k, first, a[0]);
+                stages.store_a(buffer, k, first + every, a[1]);
+                stages.store_a(buffer, k, first + 2 * every, a[2]);
+                stages.store_a(buffer, k, first + 3 * every, a[3]);
+                stages.store_b(buffer, k, first, b[0]);
+                stages.store_b(buffer, k, first + every, b[1]);
+                stages.store_b(buffer, k, first + 2 * every, b[2]);
+                stages.store_b(buffer, k, first + 3 * every, b[3]);
+                if threads == BN {
+                    stages.store_b(buffer, k, first + 4 * every, b[4]);
+                    stages.store_b(buffer, k, first + 5 * every, b[5]);
+                    stages.store_b(buffer, k, first + 6 * every, b[6]);
+                    stages.store_b(buffer, k, first + 7 * every, b[7]);
+                }
+            }
+        };
+        let mut sums: Sums = [[0.0; 8]; 8];
+        // SAFETY: all threads run the same steps; a buffer is refilled only after a barrier behind its use.
+        unsafe { walk::<BM>((end - start).div_ceil(BK), stages, corner, &mut sums, load_a, load_b, store) };
+        let block = i64::from(rest) * i64::from(product.rows) * i64::from(product.columns);
+        let mut i = 0;
+        while i < 8 {
+            let row = first_row + corner.row(i);
+            let mut j = 0;
+            while j < 8 {
+                let column = first_column + corner.column(j);
+                if row < product.rows && column < product.columns {
+                    let offset = block + i64::from(row) * i64::from(product.columns) + i64::from(column);
+                    // SAFETY: the element lies in the run's sums, and no other thread has it.
+                    unsafe { *partial.wrapping_offset(offset as isize) = sums[i as usize][j as usize] };
+                }
+                j += 1;
+            }
+            i += 1;
+        }
+        tile += grid_dim_x();
+    }
+}
