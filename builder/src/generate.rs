@@ -38,6 +38,8 @@ pub fn kernels_rs(kernels: &[Kernel]) -> String {
         let family = match kernel.family {
             Family::Copy => "Copy",
             Family::Arithmetic => "Arithmetic",
+            Family::Float => "Float",
+            Family::Single => "Single",
         };
         let _ = write!(
             out,

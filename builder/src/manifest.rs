@@ -44,7 +44,7 @@ pub struct KernelRecord {
     pub name: String,
     /// The device source it comes from.
     pub file: String,
-    /// `copy` or `arithmetic`.
+    /// `copy`, `arithmetic` or `float`.
     pub family: String,
     /// The architecture of its modules.
     pub target: String,

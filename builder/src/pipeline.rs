@@ -172,7 +172,7 @@ fn module(
         .ok_or_else(|| CheckError::MissingEntry(symbol.to_owned()))?;
     check::entry(file, entry, kernel, kind)?;
     let public = entry_point_name(&kernel.name);
-    let text = split::module(file, entry, &public, generate::NOTE)?;
+    let text = split::module(file, entry, &public, generate::NOTE, kernel.threads)?;
     let holes: BTreeSet<&str> = entry
         .body
         .iter()

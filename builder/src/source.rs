@@ -23,6 +23,10 @@ pub enum Family {
     Copy,
     /// Computes: one module per integer width and float type.
     Arithmetic,
+    /// Computes what integers have not: one module per float type.
+    Float,
+    /// Computes with sums in f32: one module per float type up to f32.
+    Single,
 }
 
 impl Family {
@@ -32,6 +36,8 @@ impl Family {
         match self {
             Self::Copy => &["b8", "b16", "b32", "b64"],
             Self::Arithmetic => &["i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64"],
+            Self::Float => &["f16", "bf16", "f32", "f64"],
+            Self::Single => &["f16", "bf16", "f32"],
         }
     }
 
@@ -41,6 +47,8 @@ impl Family {
         match self {
             Self::Copy => "copy",
             Self::Arithmetic => "arithmetic",
+            Self::Float => "float",
+            Self::Single => "single",
         }
     }
 }
@@ -101,7 +109,7 @@ impl Exception {
 pub struct Kernel {
     /// The function's name.
     pub name: String,
-    /// Copy or arithmetic.
+    /// Its set of element kinds.
     pub family: Family,
     /// The architecture that its modules are compiled for.
     pub target: &'static Target,
@@ -113,6 +121,8 @@ pub struct Kernel {
     pub constants: Vec<Constant>,
     /// How many barrier instructions each of its PTX entries has.
     pub barriers: usize,
+    /// Threads of a block, and blocks that a multiprocessor should hold at once.
+    pub threads: Option<[u32; 2]>,
     /// Exceptions from the PTX rules.
     pub allowed: Vec<Exception>,
     /// The function's text, doc comments and attributes included.
@@ -254,6 +264,7 @@ fn join(file: &str, text: &str, block: EntryBlock, function: &syn::ItemFn) -> Re
         hidden: block.hidden,
         constants,
         barriers: block.barriers,
+        threads: block.threads,
         allowed: block.allowed,
         source: text[function.span().byte_range()].to_owned(),
         file,

@@ -65,7 +65,7 @@ fn module(text: &str, target: &Target) -> Result<String, BuildError> {
     if let Some(token) = hole {
         return Err(CheckError::UnknownHole { entry: entry.name.clone(), token: token.to_owned() }.into());
     }
-    Ok(split::module(&file, entry, &entry.name, generate::NOTE_SOURCE)?)
+    Ok(split::module(&file, entry, &entry.name, generate::NOTE_SOURCE, None)?)
 }
 
 /// Compiles one kernel's source for the floor target, in the repository around the current folder. The first

@@ -112,7 +112,7 @@ fn with_entry_point(kernel: &Kernel, element: &str) -> String {
     let typed = |ty: &str| match ty {
         "E" => element.to_owned(),
         "*mut E" => format!("*mut {element}"),
-        other => other.to_owned(),
+        other => other.replace("<E as", &format!("<{element} as")),
     };
     let declared: Vec<String> = params.iter().map(|p| format!("{}: {}", p.name, typed(&p.ty))).collect();
     let values = kernel.constants.iter().map(|c| {
@@ -189,7 +189,7 @@ fn a_loop_over_a_hole_is_unrolled_once_its_end_is_turned_round() {
     let file = ptx::parse(&raw).unwrap();
     let mut body = file.entries[0].body.clone();
     assert_eq!(loops::rewrite(&mut body), 1, "the compiler still ends loops in the known shape:\n{raw}");
-    let turned = split::module(&file, &file.entries[0], "probe", "Test.").unwrap();
+    let turned = split::module(&file, &file.entries[0], "probe", "Test.", None).unwrap();
     let growth = |module: &str| {
         let bytes = |k: &str| assembled_bytes(ptxas.as_ref(), &module.replace("__spec_k", k));
         bytes("24") as i64 - bytes("4") as i64

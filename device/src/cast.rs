@@ -1,10 +1,10 @@
 //! Conversion between float types: `y[i] = x[i]`, rounded to nearest, ties to even.
 //!
-//! One kernel a target type; the element type is the source's. Mapping: one thread an element at a time, several
-//! in flight.
+//! One kernel a target type; the element type is the source's. From f64 to 16 bits the way leads over f32 rounded
+//! to odd, so that there is one rounding in effect. Mapping: one thread an element at a time, several in flight.
 
-use crate::math::Float;
-use crate::num::{Bf16, F16};
+use crate::math::{Float, Real};
+use crate::num::{Bf16, F16, Num};
 use crate::sweep::for_each_batch;
 
 /// Elements that a thread keeps in flight.
@@ -37,10 +37,6 @@ pub unsafe fn cast_each<E: Copy, T>(x: *mut E, y: *mut T, total: u64, block: i32
     });
 }
 
-macro_rules! cast {
-    ($name:ident $target:ident) => {};
-}
-
 /// Converts to IEEE halves.
 ///
 /// # Safety
@@ -48,7 +44,7 @@ macro_rules! cast {
 #[inline(always)]
 pub unsafe fn cast_to_f16<E: Float>(x: *mut E, y: *mut F16, b: i32, n: i32, block_size: i32) {
     // SAFETY: by this function's contract.
-    unsafe { cast_each(x, y, b as u64 * n as u64, block_size, E::to_f16) };
+    unsafe { cast_each(x, y, b as u64 * n as u64, block_size, |x| F16::narrow(x.widen().to_odd_f32())) };
 }
 
 /// Converts to bfloat16.
@@ -58,7 +54,7 @@ pub unsafe fn cast_to_f16<E: Float>(x: *mut E, y: *mut F16, b: i32, n: i32, bloc
 #[inline(always)]
 pub unsafe fn cast_to_bf16<E: Float>(x: *mut E, y: *mut Bf16, b: i32, n: i32, block_size: i32) {
     // SAFETY: by this function's contract.
-    unsafe { cast_each(x, y, b as u64 * n as u64, block_size, E::to_bf16) };
+    unsafe { cast_each(x, y, b as u64 * n as u64, block_size, |x| Bf16::narrow(x.widen().to_odd_f32())) };
 }
 
 /// Converts to f32.
@@ -68,7 +64,7 @@ pub unsafe fn cast_to_bf16<E: Float>(x: *mut E, y: *mut Bf16, b: i32, n: i32, bl
 #[inline(always)]
 pub unsafe fn cast_to_f32<E: Float>(x: *mut E, y: *mut f32, b: i32, n: i32, block_size: i32) {
     // SAFETY: by this function's contract.
-    unsafe { cast_each(x, y, b as u64 * n as u64, block_size, E::to_f32) };
+    unsafe { cast_each(x, y, b as u64 * n as u64, block_size, |x| x.widen().to_f32()) };
 }
 
 /// Converts to f64.
@@ -78,7 +74,7 @@ pub unsafe fn cast_to_f32<E: Float>(x: *mut E, y: *mut f32, b: i32, n: i32, bloc
 #[inline(always)]
 pub unsafe fn cast_to_f64<E: Float>(x: *mut E, y: *mut f64, b: i32, n: i32, block_size: i32) {
     // SAFETY: by this function's contract.
-    unsafe { cast_each(x, y, b as u64 * n as u64, block_size, E::to_f64) };
+    unsafe { cast_each(x, y, b as u64 * n as u64, block_size, |x| x.widen().to_f64()) };
 }
 
 entry! { float cast_to_f16 {

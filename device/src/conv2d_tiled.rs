@@ -8,7 +8,7 @@
 
 use crate::divmod::FastDivmod;
 use crate::gpu::{
-    block_dim_x, block_idx_x, grid_dim_x, load_if, shared_load, shared_store, sync_threads, thread_idx_x,
+    block_idx_x, grid_dim_x, load_if, shared_load, shared_store, sync_threads, thread_idx_x,
 };
 use crate::num::{Num, put};
 use crate::sweep::for_each_index;
@@ -177,9 +177,7 @@ pub unsafe fn gather<E: Num<Acc = f32>, const BM: u32>(
     if thread < taps.divisor() {
         let (h, w) = product.source.tap(thread);
         let (i, j) = product.source.taps_w.divmod(thread);
-        let filter = product.filter_start
-            + i as i32 * product.filter_tap_h
-            + j as i32 * product.filter_tap_w;
+        let filter = product.filter_start + i as i32 * product.filter_tap_h + j as i32 * product.filter_tap_w;
         // SAFETY: the launch gave room for the tables.
         unsafe {
             shared_store(thread * 4, h * product.source.w + w);
@@ -204,7 +202,8 @@ pub unsafe fn gather<E: Num<Acc = f32>, const BM: u32>(
         let from = source.wrapping_offset((group_offset + product.source.offset(pixel)) as isize);
         let row = first_row + a_m;
         let taken = filter.wrapping_offset(
-            (i64::from(group) * product.filter_group + i64::from(row) * i64::from(product.filter_row)) as isize,
+            (i64::from(group) * product.filter_group + i64::from(row) * i64::from(product.filter_row))
+                as isize,
         );
         let row_step = threads / BK;
         let load_a = |step: u32| {
@@ -213,10 +212,11 @@ pub unsafe fn gather<E: Num<Acc = f32>, const BM: u32>(
             let live = k < reduction;
             // SAFETY: the table was filled before the barrier.
             let tap: i32 = unsafe { shared_load((MAX_TAPS + if live { tap } else { 0 }) * 4) };
-            let offset = i64::from(channel) * i64::from(product.filter_channel) + i64::from(tap);
+            // A group's filter has fewer than 2³¹ elements.
+            let offset = channel as i32 * product.filter_channel + tap;
             let load = |u: u32| {
                 let take = live & (row + u * row_step < product.rows);
-                let offset = offset + i64::from(u * row_step) * i64::from(product.filter_row);
+                let offset = offset + (u * row_step) as i32 * product.filter_row;
                 // SAFETY: the row and the step are inside the filter.
                 unsafe { load_or_zero(take, taken.wrapping_offset(offset as isize)) }
             };
@@ -232,7 +232,8 @@ pub unsafe fn gather<E: Num<Acc = f32>, const BM: u32>(
                 // SAFETY: the table was filled before the barrier; the tap meets the image.
                 unsafe {
                     let tap: i32 = shared_load(tap * 4);
-                    let offset = i64::from(channel) * i64::from(product.source.channel) + i64::from(tap);
+                    // A batch item has fewer than 2³¹ elements.
+                    let offset = channel as i32 * product.source.channel + tap;
                     load_or_zero(take, from.wrapping_offset(offset as isize))
                 }
             };
@@ -378,7 +379,6 @@ pub unsafe fn weight_gradient<E: Num<Acc = f32>, const BM: u32>(
     let (k, first) = (thread % BK, thread / BK);
     let every = threads / BK;
     let corner = Corner::of_thread();
-    let plane = product.source.pixels_w.divisor() * product.source.pixels_h.divisor();
     let mut tile = block_idx_x();
     while tile < product.tiles {
         let (rest, row_tile) = product.row_tiles.divmod(tile);
@@ -386,7 +386,9 @@ pub unsafe fn weight_gradient<E: Num<Acc = f32>, const BM: u32>(
         let (run, group) = product.groups.divmod(rest);
         let (first_row, first_column) = (row_tile * BM, column_tile * BN);
         let row = first_row + first;
-        let left = dy.wrapping_offset((i64::from(group * product.rows + row) * i64::from(product.dy_channel)) as isize);
+        let left = dy.wrapping_offset(
+            (i64::from(group * product.rows + row) * i64::from(product.dy_channel)) as isize,
+        );
         let right = x.wrapping_offset(
             (i64::from(group) * i64::from(product.channels) * i64::from(product.source.channel)) as isize,
         );
@@ -397,9 +399,8 @@ pub unsafe fn weight_gradient<E: Num<Acc = f32>, const BM: u32>(
             let (h, w) = product.source.tap(tap);
             // A column that is not there meets no pixel.
             let h = if live { h } else { i32::MIN / 2 };
-            let offset = i64::from(channel) * i64::from(product.source.channel)
-                + i64::from(h) * i64::from(product.source.w)
-                + i64::from(w);
+            let rows = h.wrapping_mul(product.source.w).wrapping_add(w);
+            let offset = (channel as i32 * product.source.channel).wrapping_add(rows);
             (h, w, offset)
         };
         let columns = if threads == BN {
@@ -413,13 +414,13 @@ pub unsafe fn weight_gradient<E: Num<Acc = f32>, const BM: u32>(
             let index = start + step * BK + k;
             let live = index < end;
             let pixel = product.source.pixel(if live { index } else { 0 });
-            let inside = i64::from(pixel.row) * i64::from(product.source.pixels_w.divisor()) + i64::from(pixel.column);
-            let offset = i64::from(pixel.batch) * product.dy_image + inside;
+            let inside = pixel.row * product.source.pixels_w.divisor() + pixel.column;
+            let from = left.wrapping_offset((i64::from(pixel.batch) * product.dy_image) as isize);
             let load = |u: u32| {
                 let take = live & (row + u * every < product.rows);
-                let offset = offset + i64::from(u * every) * i64::from(product.dy_channel);
+                let offset = inside as i32 + (u * every) as i32 * product.dy_channel;
                 // SAFETY: the row and the pixel are inside dy.
-                unsafe { load_or_zero(take, left.wrapping_offset(offset as isize)) }
+                unsafe { load_or_zero(take, from.wrapping_offset(offset as isize)) }
             };
             [load(0), load(1), load(2), load(3)]
         };
@@ -481,3 +482,128 @@ pub unsafe fn weight_gradient<E: Num<Acc = f32>, const BM: u32>(
         tile += grid_dim_x();
     }
 }
+
+/// Adds the runs' partial sums of dw in their order, and stores or adds the total.
+///
+/// # Safety
+/// `partial` is valid for reads of `runs · len` elements, `dw` for reads and writes of `len`; they do not
+/// overlap.
+#[inline(always)]
+pub unsafe fn conv2d_dw_reduce<E: Num<Acc = f32>>(
+    partial: *mut f32,
+    dw: *mut E,
+    len: u64,
+    runs: u32,
+    accumulate: u32,
+    block: i32,
+) {
+    for_each_index(len, block, |index| {
+        let mut sum = 0.0;
+        let mut run = 0;
+        while run < runs {
+            // SAFETY: `index < len` and `run < runs`.
+            sum += unsafe { *partial.add((u64::from(run) * len + index) as usize) };
+            run += 1;
+        }
+        // SAFETY: `index < len`, and no other thread has this index.
+        unsafe { put(dw.add(index as usize), sum, accumulate) };
+    });
+}
+
+/// Forward or dgrad in tiles of 128 channels; see [`gather`].
+///
+/// # Safety
+/// As for [`gather`].
+#[inline(always)]
+pub unsafe fn conv2d_gather_128<E: Num<Acc = f32>>(
+    source: *mut E,
+    filter: *mut E,
+    out: *mut E,
+    product: Gather,
+) {
+    // SAFETY: by this function's contract.
+    unsafe { gather::<E, 128>(source, filter, out, &product) };
+}
+
+/// Forward or dgrad in tiles of 64 channels; see [`gather`].
+///
+/// # Safety
+/// As for [`gather`].
+#[inline(always)]
+pub unsafe fn conv2d_gather_64<E: Num<Acc = f32>>(
+    source: *mut E,
+    filter: *mut E,
+    out: *mut E,
+    product: Gather,
+) {
+    // SAFETY: by this function's contract.
+    unsafe { gather::<E, 64>(source, filter, out, &product) };
+}
+
+/// Partial sums of wgrad in tiles of 128 channels; see [`weight_gradient`].
+///
+/// # Safety
+/// As for [`weight_gradient`].
+#[inline(always)]
+pub unsafe fn conv2d_dw_runs_128<E: Num<Acc = f32>>(
+    dy: *mut E,
+    x: *mut E,
+    partial: *mut f32,
+    product: WeightGradient,
+) {
+    // SAFETY: by this function's contract.
+    unsafe { weight_gradient::<E, 128>(dy, x, partial, &product) };
+}
+
+/// Partial sums of wgrad in tiles of 64 channels; see [`weight_gradient`].
+///
+/// # Safety
+/// As for [`weight_gradient`].
+#[inline(always)]
+pub unsafe fn conv2d_dw_runs_64<E: Num<Acc = f32>>(
+    dy: *mut E,
+    x: *mut E,
+    partial: *mut f32,
+    product: WeightGradient,
+) {
+    // SAFETY: by this function's contract.
+    unsafe { weight_gradient::<E, 64>(dy, x, partial, &product) };
+}
+
+entry! { single conv2d_gather_128 {
+    args(source: *mut E, filter: *mut E, out: *mut E)
+    hidden(product: Gather)
+    constants()
+    barriers(3)
+    threads(256, 2)
+} }
+
+entry! { single conv2d_gather_64 {
+    args(source: *mut E, filter: *mut E, out: *mut E)
+    hidden(product: Gather)
+    constants()
+    barriers(3)
+    threads(128, 3)
+} }
+
+entry! { single conv2d_dw_runs_128 {
+    args(dy: *mut E, x: *mut E, partial: *mut f32)
+    hidden(product: WeightGradient)
+    constants()
+    barriers(2)
+    threads(256, 2)
+} }
+
+entry! { single conv2d_dw_runs_64 {
+    args(dy: *mut E, x: *mut E, partial: *mut f32)
+    hidden(product: WeightGradient)
+    constants()
+    barriers(2)
+    threads(128, 3)
+} }
+
+entry! { single conv2d_dw_reduce {
+    args(partial: *mut f32, dw: *mut E)
+    hidden(len: u64, runs: u32, accumulate: u32)
+    constants(block: i32)
+} }

@@ -6,8 +6,8 @@
 /// Names a body's parameters by group and stamps `<name>_entry_point__<kind>` for each element kind.
 ///
 /// `copy` kernels move bits and have one entry per element width (`b8` … `b64`); `arithmetic` kernels have
-/// one per integer width (signed and unsigned wrap alike) and one per float type. `E` stands for the
-/// element type. Constants are `i32` or [`FastDivmod`](crate::divmod::FastDivmod); `= n` after the type is the
+/// one per integer width (signed and unsigned wrap alike) and one per float type; `float` kernels have one
+/// per float type, `single` kernels one for each float type whose sums are f32. `E` stands for the element type. Constants are `i32` or [`FastDivmod`](crate::divmod::FastDivmod); `= n` after the type is the
 /// value that the resource table is made with.
 ///
 /// Two groups may follow, which the builder compares with the PTX: `barriers(n)`, the number of barrier
@@ -18,12 +18,18 @@ macro_rules! entry {
     (copy $name:ident $groups:tt) => {
         $crate::stamp! { $name $groups b8 u8, b16 u16, b32 u32, b64 u64 }
     };
+    (single $name:ident $groups:tt) => {
+        $crate::stamp! { $name $groups f16 $crate::num::F16, bf16 $crate::num::Bf16, f32 f32 }
+    };
     (arithmetic $name:ident $groups:tt) => {
         $crate::stamp! {
             $name $groups
             i8 u8, i16 u16, i32 u32, i64 u64,
             f16 $crate::num::F16, bf16 $crate::num::Bf16, f32 f32, f64 f64
         }
+    };
+    (float $name:ident $groups:tt) => {
+        $crate::stamp! { $name $groups f16 $crate::num::F16, bf16 $crate::num::Bf16, f32 f32, f64 f64 }
     };
 }
 
@@ -46,6 +52,7 @@ macro_rules! stamp_one {
             hidden($($hidden:ident: $hidden_ty:ty),* $(,)?)
             constants($($constant:ident: $constant_ty:ident $(= $canonical:literal)?),* $(,)?)
             $(barriers($barriers:literal))?
+            $(threads($threads:literal, $blocks:literal))?
             $(allow($($exception:ident),* $(,)?))?
         }
     ) => {

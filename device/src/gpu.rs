@@ -69,6 +69,18 @@ mod imp {
     }
 
     #[inline(always)]
+    pub(super) unsafe fn shared_load16(byte: u32) -> [u32; 4] {
+        let at = shared_address(byte);
+        let (a, b, c, d): (u32, u32, u32, u32);
+        // SAFETY: by this function's contract.
+        unsafe {
+            asm!("ld.shared.v4.b32 {{{a}, {b}, {c}, {d}}}, [{at}];", a = out(reg32) a, b = out(reg32) b,
+                c = out(reg32) c, d = out(reg32) d, at = in(reg32) at, options(readonly, nostack));
+        }
+        [a, b, c, d]
+    }
+
+    #[inline(always)]
     pub(super) unsafe fn shared_store<E: Copy>(byte: u32, value: E) {
         let at = shared_address(byte);
         // SAFETY: by this function's contract; each arm moves exactly the element's bytes.
@@ -267,6 +279,10 @@ mod imp {
     pub(super) fn sync_threads() {}
 
     pub(super) unsafe fn shared_load<E: Copy>(_: u32) -> E {
+        unreachable!("shared memory belongs to a block of threads, and a host has one thread")
+    }
+
+    pub(super) unsafe fn shared_load16(_: u32) -> [u32; 4] {
         unreachable!("shared memory belongs to a block of threads, and a host has one thread")
     }
 
@@ -475,6 +491,16 @@ pub fn sync_threads() {
 pub unsafe fn shared_load<E: Copy>(byte: u32) -> E {
     // SAFETY: by this function's contract.
     unsafe { imp::shared_load(byte) }
+}
+
+/// Four words of the block's dynamic shared memory, `byte` bytes from its start.
+///
+/// # Safety
+/// As for [`shared_load`], for 16 bytes at a multiple of 16.
+#[inline(always)]
+pub unsafe fn shared_load16(byte: u32) -> [u32; 4] {
+    // SAFETY: by this function's contract.
+    unsafe { imp::shared_load16(byte) }
 }
 
 /// Stores an element to the block's dynamic shared memory, `byte` bytes from its start.

@@ -16,17 +16,27 @@ mod entry;
 
 pub mod divmod;
 pub mod gpu;
+pub mod map;
+pub mod math;
 pub mod num;
 pub mod prelude;
+pub mod reduce;
 pub mod rows;
 pub mod sweep;
+pub mod tile;
 pub mod transpose;
 pub mod vector;
 
+pub mod bias_add;
+pub mod cast;
 pub mod channel_cat;
 pub mod constant_pad1d;
 pub mod conv2d;
+pub mod conv2d_tiled;
 pub mod flatten;
+pub mod relu;
+pub mod sgd_step;
+pub mod softmax_cross_entropy;
 pub mod upsample_nearest2d;
 
 /// A kernel must not be able to panic: the builder rejects PTX in which this handler is reachable.

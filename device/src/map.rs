@@ -18,7 +18,14 @@ const BATCH: u64 = 4;
 /// # Safety
 /// `x` and `z` are valid for reads and `y` for writes of `total` elements; `y` overlaps neither.
 #[inline(always)]
-pub unsafe fn zip<E: Num>(x: *const E, z: *const E, y: *mut E, total: u64, block: i32, f: impl Fn(u64, E, E) -> E) {
+pub unsafe fn zip<E: Num>(
+    x: *const E,
+    z: *const E,
+    y: *mut E,
+    total: u64,
+    block: i32,
+    f: impl Fn(u64, E, E) -> E,
+) {
     let lanes = lanes::<E>() as u64;
     let aligned = (x as u64 | z as u64 | y as u64) & 15 == 0;
     let vectors = if aligned { total / lanes } else { 0 };

@@ -38,6 +38,16 @@ pub trait Real:
     /// The nearest number, for scalars that a launch carries.
     fn from_f64(value: f64) -> Self;
 
+    /// The nearest f32.
+    fn to_f32(self) -> f32;
+
+    /// An f32 that rounds on to fewer bits as this number would: towards zero, with the last bit set if that lost
+    /// anything.
+    fn to_odd_f32(self) -> f32;
+
+    /// The number; exact.
+    fn to_f64(self) -> f64;
+
     /// `a · b + c` with one rounding.
     fn fma(a: Self, b: Self, c: Self) -> Self;
 
@@ -88,6 +98,27 @@ macro_rules! real {
             #[inline(always)]
             fn from_f64(value: f64) -> Self {
                 value as $ty
+            }
+
+            #[inline(always)]
+            fn to_f32(self) -> f32 {
+                self as f32
+            }
+
+            #[inline(always)]
+            fn to_odd_f32(self) -> f32 {
+                let nearest = self as f32;
+                let back = nearest as $ty;
+                if back == self || is_nan(self) {
+                    return nearest;
+                }
+                let outside = back.abs() > self.abs();
+                f32::from_bits((nearest.to_bits() - u32::from(outside)) | 1)
+            }
+
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                self as f64
             }
 
             #[inline(always)]

@@ -1,18 +1,30 @@
 //! What a kernel body may use; `source()` of a kernel compiles against this module.
 
+pub use crate::bias_add::{bias_add_backward, bias_add_forward};
+pub use crate::cast::{cast_each, cast_to_bf16, cast_to_f16, cast_to_f32, cast_to_f64};
 pub use crate::channel_cat::{channel_cat_backward, channel_cat_forward};
 pub use crate::constant_pad1d::{constant_pad1d_backward, constant_pad1d_forward};
 pub use crate::conv2d::{
     conv2d_backward, conv2d_backward_dw, conv2d_backward_dx, conv2d_forward, dw_element, dx_element,
 };
+pub use crate::conv2d_tiled::*;
 pub use crate::divmod::{FastDivmod, FastDivmod64};
 pub use crate::flatten::{
     COLUMNS, COLUMNS_ALIGNED, ROWS, flatten_backward, flatten_forward, for_each_in_tiles, transpose,
 };
 pub use crate::gpu::{block_dim_x, block_idx_x, grid_dim_x, load_if, store16_if, thread_idx_x};
+pub use crate::map::zip;
+pub use crate::math::{Float, Real, max};
 pub use crate::num::{Bf16, F16, Num, copy_or_add, put};
+pub use crate::reduce::across_block;
+pub use crate::relu::{relu_backward, relu_forward};
 pub use crate::rows::{Rows, gather_rows, scatter_rows};
+pub use crate::sgd_step::sgd_step;
+pub use crate::softmax_cross_entropy::{
+    for_each_row, softmax_cross_entropy_backward, softmax_cross_entropy_forward,
+};
 pub use crate::sweep::{for_each_batch, for_each_index};
+pub use crate::tile::*;
 pub use crate::transpose::{Tiles, Transpose, transpose_aligned, transpose_shared};
 pub use crate::upsample_nearest2d::{
     Enlarged, SHORT_ROW, Windows, enlarge_piecemeal, upsample_nearest2d_backward, upsample_nearest2d_forward,

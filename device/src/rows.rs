@@ -99,8 +99,7 @@ pub unsafe fn gather_rows<E: Num>(
             let index = starts(u);
             let (r, c) = row.divmod(if index < total { index } else { 0 });
             let column = c as i64 - source.shift;
-            let address =
-                (source.from as u64)
+            let address = (source.from as u64)
                 .wrapping_add((r * source.pitch).wrapping_add(column as u64).wrapping_mul(size));
             // Bitwise, so that no branch parts the loads of a batch.
             let take = (first + u * step < end)

@@ -87,7 +87,7 @@ impl DType {
             (Family::Arithmetic, Self::U16) => "i16",
             (Family::Arithmetic, Self::U32) => "i32",
             (Family::Arithmetic, Self::U64) => "i64",
-            (Family::Arithmetic, other) => other.name(),
+            (Family::Arithmetic | Family::Float | Family::Single, other) => other.name(),
         }
     }
 
@@ -238,4 +238,26 @@ float! {
     bf16 Bf16 bf16::to_f64, bf16::from_f64;
     f32 F32 f64::from, |x: f64| x as f32;
     f64 F64 |x: f64| x, |x: f64| x;
+}
+
+/// A floating-point element, for operations that integers have not.
+pub trait Float: Num<Sum = f64> {
+    /// What weights of this type are trained in: f32 for 16-bit floats, else the type itself.
+    type Master: Float;
+}
+
+impl Float for f16 {
+    type Master = f32;
+}
+
+impl Float for bf16 {
+    type Master = f32;
+}
+
+impl Float for f32 {
+    type Master = f32;
+}
+
+impl Float for f64 {
+    type Master = f64;
 }

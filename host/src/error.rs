@@ -126,12 +126,16 @@ pub enum Error {
 
     /// A public field that was changed after the kernel was built, so that its source no longer tells what
     /// would run.
-    #[error("{kernel}: the field {field} was changed after the kernel was built; build a new one instead")]
+    #[error(
+        "{kernel}: the field {field} was changed{change} after the kernel was built; build a new one instead"
+    )]
     Edited {
         /// The kernel's name.
         kernel: &'static str,
         /// The field's name.
         field: &'static str,
+        /// For a number: from which to which; else nothing.
+        change: String,
     },
 
     /// An element type that the kernel has no module for.

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use crate::element::DType;
 use crate::error::{Error, Result};
 use crate::kernels::KernelInfo;
-use crate::launch::{Constants, Launch};
+use crate::launch::{Constants, Launch, Target};
 
 /// A typed kernel: constants chosen, element type fixed, ready for any number of launches.
 ///
@@ -46,6 +46,37 @@ pub trait Kernel {
     /// Whatever [`Error`] names: nothing contradictory gets as far as a launch.
     fn prepare(&self, args: &Self::Args<'_>, options: &LaunchOptions<'_>) -> Result<Launch>;
 
+    /// Bytes of workspace with which [`plan`](Kernel::plan) can choose freely on this target.
+    ///
+    /// # Errors
+    /// As [`prepare`](Kernel::prepare).
+    fn workspace_bytes(
+        &self,
+        args: &Self::Args<'_>,
+        options: &LaunchOptions<'_>,
+        target: &Target,
+    ) -> Result<u64> {
+        let _ = target;
+        self.prepare(args, options).map(|_| 0)
+    }
+
+    /// The launches that compute this fastest on a target, in order: the portable kernel's, or tuned variants'.
+    ///
+    /// The choice depends on the shape, the target and the workspace alone, so that the same call gives the
+    /// same bits each time.
+    ///
+    /// # Errors
+    /// As [`prepare`](Kernel::prepare).
+    fn plan(
+        &self,
+        args: &Self::Args<'_>,
+        options: &LaunchOptions<'_>,
+        target: &Target,
+    ) -> Result<Vec<Launch>> {
+        let _ = target;
+        Ok(vec![self.prepare(args, options)?])
+    }
+
     /// Runs the CPU reference on host memory, after the same checks as [`prepare`](Kernel::prepare).
     ///
     /// # Errors
@@ -67,8 +98,19 @@ pub struct LaunchOptions<'a> {
     pub rows: Option<i64>,
     /// Gradients: add to what the output holds instead of overwriting it.
     pub accumulate: bool,
-    /// The number of blocks, instead of the kernel's own choice. Any number is right.
+    /// The number of blocks of the portable kernel, instead of its own choice. Any number is right.
     pub grid: Option<NonZeroU32>,
+    /// Memory for partial results. Without it a device takes some of its own for the length of the launch.
+    pub workspace: Option<Workspace>,
+}
+
+/// Device memory that a launch may use as it likes, and that nothing else touches meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Workspace {
+    /// Its address, a multiple of 256 bytes.
+    pub address: u64,
+    /// Its bytes.
+    pub bytes: u64,
 }
 
 impl<'a> LaunchOptions<'a> {
@@ -95,6 +137,13 @@ impl<'a> LaunchOptions<'a> {
     #[must_use]
     pub fn accumulate(mut self, accumulate: bool) -> Self {
         self.accumulate = accumulate;
+        self
+    }
+
+    /// Gives memory for partial results.
+    #[must_use]
+    pub fn workspace(mut self, workspace: Workspace) -> Self {
+        self.workspace = Some(workspace);
         self
     }
 
@@ -145,21 +194,21 @@ pub(crate) fn check_unedited(
     built: &Constants,
     sources: [&str; 3],
 ) -> Result<()> {
-    let edited = |field| Err(Error::Edited { kernel: info.name, field });
+    let edited = |field, change| Err(Error::Edited { kernel: info.name, field, change });
     for (&(name, _, value), &before) in constants.iter().zip(built) {
         if value != before {
-            return edited(name);
+            return edited(name, format!(" from {before} to {value}"));
         }
     }
     let [kernel_source, entry_point_source, source] = sources;
     if kernel_source != info.source {
-        return edited("kernel_source");
+        return edited("kernel_source", String::new());
     }
     let joined = source
         .strip_prefix(kernel_source)
         .and_then(|rest| rest.strip_prefix("\n\n"))
         .is_some_and(|rest| rest == entry_point_source);
-    if joined { Ok(()) } else { edited("source") }
+    if joined { Ok(()) } else { edited("source", String::new()) }
 }
 
 /// `name__dtype__constants`, joined by two underscores.
@@ -182,7 +231,10 @@ pub(crate) fn entry_point_source(info: &KernelInfo, dtype: DType, constants: &[N
             let ty = if param.ty == "E" {
                 element.to_owned()
             } else {
-                param.ty.replace("*mut E", &format!("*mut {element}"))
+                param
+                    .ty
+                    .replace("*mut E", &format!("*mut {element}"))
+                    .replace("<E as", &format!("<{element} as"))
             };
             format!("    {}: {ty},\n", param.name)
         })
@@ -221,9 +273,10 @@ macro_rules! kernel {
         $kernel:ident($name:literal, $bound:ident) {
             $( $(#[$field_doc:meta])* $constant:ident: $rule:ident, )+
         }
-        recommended($($shape:ident),*; $($block:expr),+)
+        $(recommended($($shape:ident),*; $($block:expr),+))?
         args($($arg:ident: $arg_ty:ty),+ $(,)?)
         plan($plan:path)
+        $(variants($workspace_bytes:path, $variants:path))?
         reference($reference:path)
     ) => {
         $(#[$doc])*
@@ -279,6 +332,7 @@ macro_rules! kernel {
                 })
             }
 
+            $(
             /// Builds the kernel with the block that is fastest for this element type. Every other block
             /// gives the same results.
             ///
@@ -295,6 +349,7 @@ macro_rules! kernel {
             pub fn try_recommended($($shape: i32),*) -> $crate::Result<Self> {
                 Self::try_new($($shape,)* $($block),+)
             }
+            )?
 
             fn shipped() -> &'static $crate::kernels::KernelInfo {
                 static INFO: std::sync::LazyLock<&'static $crate::kernels::KernelInfo> =
@@ -361,6 +416,34 @@ macro_rules! kernel {
                 $plan(self, args, options, &mut plan)?;
                 plan.finish(options)
             }
+
+            $(
+                fn workspace_bytes(
+                    &self,
+                    args: &Self::Args<'_>,
+                    options: &$crate::LaunchOptions<'_>,
+                    target: &$crate::launch::Target,
+                ) -> $crate::Result<u64> {
+                    $crate::Kernel::prepare(self, args, options)?;
+                    Ok($workspace_bytes(self, args, target))
+                }
+
+                fn plan(
+                    &self,
+                    args: &Self::Args<'_>,
+                    options: &$crate::LaunchOptions<'_>,
+                    target: &$crate::launch::Target,
+                ) -> $crate::Result<Vec<$crate::launch::Launch>> {
+                    let portable = $crate::Kernel::prepare(self, args, options)?;
+                    // A grid of the caller's own is one for the portable kernel.
+                    let tuned = if options.grid.is_some() {
+                        None
+                    } else {
+                        $variants(self, args, options, target, &portable)
+                    };
+                    Ok(tuned.unwrap_or_else(|| vec![portable]))
+                }
+            )?
 
             unsafe fn run_on_cpu(
                 &self,

@@ -7,6 +7,10 @@ pub enum Family {
     Copy,
     /// Computes: a module per integer width (signed and unsigned wrap alike) and per float type.
     Arithmetic,
+    /// Computes what integers have not: a module per float type.
+    Float,
+    /// Computes with sums in f32: a module per float type up to f32.
+    Single,
 }
 
 /// One parameter of an entry point.

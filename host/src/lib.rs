@@ -20,11 +20,16 @@ mod specialise;
 pub mod verify;
 
 pub use device::{Buffer, Device, Stream};
-pub use element::{DType, Element, Num};
+pub use element::{DType, Element, Float, Num};
 pub use error::{Error, Result};
-pub use kernel::{Kernel, LaunchOptions};
+pub use kernel::{Kernel, LaunchOptions, Workspace};
+pub use ops::bias_add::{BiasAddBackward, BiasAddForward};
+pub use ops::cast::{CastToBf16, CastToF16, CastToF32, CastToF64};
 pub use ops::channel_cat::{ChannelCatBackward, ChannelCatForward};
 pub use ops::constant_pad1d::{ConstantPad1dBackward, ConstantPad1dForward};
 pub use ops::conv2d::{Conv2dBackward, Conv2dBackwardDw, Conv2dBackwardDx, Conv2dForward};
 pub use ops::flatten::{FlattenBackward, FlattenForward};
+pub use ops::relu::{ReluBackward, ReluForward};
+pub use ops::sgd_step::SgdStep;
+pub use ops::softmax_cross_entropy::{SoftmaxCrossEntropyBackward, SoftmaxCrossEntropyForward};
 pub use ops::upsample_nearest2d::{UpsampleNearest2dBackward, UpsampleNearest2dForward};

@@ -76,7 +76,7 @@ impl Plan {
 
     /// A buffer that the launch reads.
     pub(crate) fn reads<D>(&mut self, name: &'static str, pointer: *mut D, elements: i64) -> Result<()> {
-        self.touch(name, pointer as u64, elements, Access::Read)
+        self.touch::<D>(name, pointer, elements, Access::Read)
     }
 
     /// The buffer that the launch writes, or adds to.
@@ -88,11 +88,16 @@ impl Plan {
         options: &LaunchOptions<'_>,
     ) -> Result<()> {
         let access = if options.accumulate { Access::Accumulate } else { Access::Write };
-        self.touch(name, pointer as u64, elements, access)
+        self.touch::<D>(name, pointer, elements, access)
     }
 
-    fn touch(&mut self, name: &'static str, address: u64, elements: i64, access: Access) -> Result<()> {
-        let size = self.dtype.size();
+    /// A buffer that the launch reads and writes.
+    pub(crate) fn updates<D>(&mut self, name: &'static str, pointer: *mut D, elements: i64) -> Result<()> {
+        self.touch::<D>(name, pointer, elements, Access::Accumulate)
+    }
+
+    fn touch<D>(&mut self, name: &'static str, pointer: *mut D, elements: i64, access: Access) -> Result<()> {
+        let (address, size) = (pointer as u64, size_of::<D>());
         let bytes = elements as u64 * size as u64;
         let kernel = self.kernel.name;
         if bytes > 0 && address == 0 {
@@ -136,14 +141,14 @@ impl Plan {
     }
 
     /// The sweep in whole vectors: `total` elements of results, `tile` of them a block, 16 bytes at a time and
-    /// four times that in flight a thread.
-    pub(crate) fn sweeps_vectors(&mut self, total: i64, tile: i64) {
+    /// `batch` times that in flight a thread; the device's batch.
+    pub(crate) fn sweeps_vectors(&mut self, total: i64, tile: i64, batch: u64) {
         let lanes = self.lanes() as u64;
         // The first vector may start before the results, so there can be one more than they fill.
         let vectors = (total as u64).div_ceil(lanes) + 1;
         let tile = (tile as u64).div_ceil(lanes);
         self.work = total as u64;
-        self.geometry = Geometry::tiles(vectors.div_ceil(tile), tile.div_ceil(4));
+        self.geometry = Geometry::tiles(vectors.div_ceil(tile), tile.div_ceil(batch));
     }
 
     /// Dynamic shared memory: `rows` rows of `pitch(bytes an element)` bytes.
@@ -170,6 +175,13 @@ impl Plan {
     pub(crate) fn tiles(&mut self, total: i64, tiles: i64, area: i64) {
         self.work = total as u64;
         self.geometry = Geometry::tiles(tiles as u64, area as u64);
+    }
+
+    /// A block for each of `rows` rows of `columns` elements: up to `threads` threads that join their sums of `size`
+    /// bytes in shared memory. `total` elements are computed.
+    pub(crate) fn rows(&mut self, total: i64, rows: i64, columns: i64, threads: i32, size: usize) {
+        self.tiles(total, rows, columns.min(i64::from(threads)));
+        self.geometry.shared_bytes = self.geometry.block_x * size as u32;
     }
 
     /// Checks what concerns all buffers together, and makes the launch.

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cotangent::Device;
 use cotangent::launch::Access;
 use cotangent::verify::{Call, Executor, Failure, HostBuffer};
+use cotangent::{DType, Device, kernels};
 
 use crate::ptx::{Launch, Machine, Memory, Module, Options};
 
@@ -102,17 +102,66 @@ impl Executor for PtxMachine {
     }
 }
 
-/// The first GPU, or the PTX machine where there is none. Which it is goes to the test's output.
-#[must_use]
-pub fn device() -> Box<dyn Executor> {
-    match Device::cuda(0) {
-        Ok(device) => {
-            println!("on {device}");
-            Box::new(device)
+/// Where device code runs in the tests: a GPU where there is one, else the PTX machine.
+#[derive(Debug)]
+pub enum Target {
+    /// The first GPU.
+    Gpu(Device),
+    /// The PTX that ships, executed under a checker.
+    Machine(PtxMachine),
+}
+
+impl Target {
+    /// The first GPU, or the machine. Which it is goes to the test's output.
+    #[must_use]
+    pub fn new() -> Self {
+        match Device::cuda(0) {
+            Ok(device) => {
+                println!("on {device}");
+                Self::Gpu(device)
+            }
+            Err(error) => {
+                println!("on the PTX machine: {error}");
+                Self::Machine(PtxMachine::new())
+            }
         }
-        Err(error) => {
-            println!("on the PTX machine: {error}");
-            Box::new(PtxMachine::new())
+    }
+
+    /// The element types to run a kernel for: all on a GPU; one for each of its modules on the machine.
+    #[must_use]
+    pub fn dtypes(&self, kernel: &str) -> Vec<DType> {
+        let mut dtypes = DType::ALL.to_vec();
+        if let (Self::Machine(_), Some(info)) = (self, kernels::find(kernel)) {
+            let mut kinds = Vec::new();
+            dtypes.retain(|dtype| {
+                let kind = dtype.kind(info.family);
+                let new = !kinds.contains(&kind);
+                kinds.push(kind);
+                new
+            });
+        }
+        dtypes
+    }
+}
+
+impl Default for Target {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Executor for Target {
+    fn name(&self) -> String {
+        match self {
+            Self::Gpu(device) => device.name(),
+            Self::Machine(machine) => machine.name(),
+        }
+    }
+
+    fn run(&self, call: &Call<'_>, buffers: &mut [HostBuffer]) -> Result<(), Failure> {
+        match self {
+            Self::Gpu(device) => device.run(call, buffers),
+            Self::Machine(machine) => machine.run(call, buffers),
         }
     }
 }

@@ -2,3 +2,4 @@
 
 pub mod executor;
 pub mod ptx;
+pub mod suite;

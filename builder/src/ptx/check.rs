@@ -219,7 +219,7 @@ pub fn declared_holes(entry: &Entry, constants: &[Constant]) -> Result<(), Check
 
 /// The PTX declaration of a parameter's type, as far as the name: `.u32`, `.align 8 .b8 [24]`.
 ///
-/// `None` for a type that the builder does not know.
+/// `None` for a structure of a kernel's own.
 #[must_use]
 pub fn param_form(param: &Param, kind: &str) -> Option<&'static str> {
     if param.ty.starts_with('*') {
@@ -245,6 +245,9 @@ pub fn param_form(param: &Param, kind: &str) -> Option<&'static str> {
     })
 }
 
+/// Stands for the form of a structure of a kernel's own, whose size only the compiler knows.
+const STRUCTURE: &str = "a structure by value";
+
 /// The parameters of an entry against the block's `args` and `hidden`.
 ///
 /// # Errors
@@ -253,8 +256,13 @@ pub fn parameters(entry: &Entry, kernel: &Kernel, kind: &str) -> Result<(), Chec
     let expected: Vec<&Param> = kernel.args.iter().chain(&kernel.hidden).collect();
     for index in 0..expected.len().max(entry.params.len()) {
         let found = entry.params.get(index).map_or("nothing", |p| p.as_str());
-        let form = expected.get(index).map(|p| param_form(p, kind).unwrap_or("a known type"));
-        if form.is_none_or(|form| normal_form(found, &entry.name, index).as_deref() != Some(form)) {
+        let form = expected.get(index).map(|p| param_form(p, kind).unwrap_or(STRUCTURE));
+        let found_form = normal_form(found, &entry.name, index);
+        let fits = |form: &str| match found_form.as_deref() {
+            Some(found) if form == STRUCTURE => found.starts_with(".align "),
+            found => found == Some(form),
+        };
+        if !form.is_some_and(fits) {
             return Err(CheckError::Parameter {
                 entry: entry.name.clone(),
                 index,

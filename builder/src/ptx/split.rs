@@ -29,11 +29,18 @@ pub enum SplitError {
 
 /// The module's text for one entry: renamed to `public_name`, its parameters to `<public_name>_param_N`, its
 /// labels renumbered as if it were the first function, its hole-bounded loops turned into the shape that
-/// ptxas unrolls. `note` becomes the first line, a comment.
+/// ptxas unrolls. `note` becomes the first line, a comment; `threads` bounds the registers by the threads of a
+/// block and the blocks that a multiprocessor should hold.
 ///
 /// # Errors
 /// Labels that cannot be renumbered safely.
-pub fn module(file: &PtxFile, entry: &Entry, public_name: &str, note: &str) -> Result<String, SplitError> {
+pub fn module(
+    file: &PtxFile,
+    entry: &Entry,
+    public_name: &str,
+    note: &str,
+    threads: Option<[u32; 2]>,
+) -> Result<String, SplitError> {
     check_labels(entry)?;
     let mut body = entry.body.clone();
     loops::rewrite(&mut body);
@@ -60,6 +67,9 @@ pub fn module(file: &PtxFile, entry: &Entry, public_name: &str, note: &str) -> R
         let _ = write!(out, "{}\n\t{}", if i == 0 { "" } else { "," }, rename(param));
     }
     out.push_str("\n)\n");
+    if let Some([a_block, blocks]) = threads {
+        let _ = write!(out, ".maxntid {a_block}, 1, 1\n.minnctapersm {blocks}\n");
+    }
     for directive in &entry.directives {
         let _ = writeln!(out, "{directive}");
     }

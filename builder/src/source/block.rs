@@ -1,11 +1,11 @@
 //! The grammar of an `entry!` block.
 //!
 //! ```text
-//! [target] copy|arithmetic name {
+//! [target] copy|arithmetic|float|single name {
 //!     args(name: type, …)
 //!     hidden(name: type, …)
 //!     constants(name: i32|FastDivmod [= canonical value], …)
-//!     [barriers(n)] [allow(local, global, division, float_atomics)]
+//!     [barriers(n)] [threads(a block, blocks a multiprocessor)] [allow(local, global, division, float_atomics)]
 //! }
 //! ```
 
@@ -25,6 +25,7 @@ pub(super) struct EntryBlock {
     pub(super) hidden: Vec<Param>,
     pub(super) constants: Vec<Constant>,
     pub(super) barriers: usize,
+    pub(super) threads: Option<[u32; 2]>,
     pub(super) allowed: Vec<Exception>,
 }
 
@@ -37,30 +38,34 @@ impl Parse for EntryBlock {
             word = input.parse()?;
         }
         let family = family(&word)
-            .ok_or_else(|| syn::Error::new(word.span(), "expected `copy` or `arithmetic` before the name"))?;
+            .ok_or_else(|| syn::Error::new(word.span(), "expected `copy`, `arithmetic`, `float` or `single` before the name"))?;
         let name = input.parse::<Ident>()?.to_string();
         let body;
         braced!(body in input);
         let args = params(&body, "args")?;
         let hidden = params(&body, "hidden")?;
         let constants = constants(&body)?;
-        let (mut barriers, mut allowed) = (0, Vec::new());
+        let (mut barriers, mut threads, mut allowed) = (0, None, Vec::new());
         while !body.is_empty() {
             let word: Ident = body.parse()?;
             let inside;
             parenthesized!(inside in body);
             if word == "barriers" {
                 barriers = inside.parse::<LitInt>()?.base10_parse()?;
+            } else if word == "threads" {
+                let a_block = inside.parse::<LitInt>()?.base10_parse()?;
+                inside.parse::<Token![,]>()?;
+                threads = Some([a_block, inside.parse::<LitInt>()?.base10_parse()?]);
             } else if word == "allow" {
                 for item in Punctuated::<Ident, Token![,]>::parse_terminated(&inside)? {
                     let known = Exception::ALL.into_iter().find(|e| item == e.word());
                     allowed.push(known.ok_or_else(|| syn::Error::new(item.span(), unknown_exception()))?);
                 }
             } else {
-                return Err(syn::Error::new(word.span(), "expected `barriers(n)` or `allow(…)`"));
+                return Err(syn::Error::new(word.span(), "expected `barriers(n)`, `threads(n, n)` or `allow(…)`"));
             }
         }
-        Ok(Self { target, family, name, args, hidden, constants, barriers, allowed })
+        Ok(Self { target, family, name, args, hidden, constants, barriers, threads, allowed })
     }
 }
 
@@ -69,7 +74,7 @@ fn unknown_exception() -> String {
 }
 
 fn family(word: &Ident) -> Option<Family> {
-    [Family::Copy, Family::Arithmetic].into_iter().find(|f| word == f.word())
+    [Family::Copy, Family::Arithmetic, Family::Float, Family::Single].into_iter().find(|f| word == f.word())
 }
 
 /// `keyword(` and its inside.

@@ -5,7 +5,7 @@ use cotangent_builder::ptx::split::{self, SplitError};
 use cotangent_builder::ptx::{self, PtxFile, loops, replace_identifiers};
 
 fn module(file: &PtxFile) -> Result<String, SplitError> {
-    split::module(file, &file.entries[0], "shift_entry_point", "Made by a test.")
+    split::module(file, &file.entries[0], "shift_entry_point", "Made by a test.", None)
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_module_does_not_depend_on_its_neighbours() {
 fn directives_and_an_empty_parameter_list_are_kept() {
     let text = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry a__b8()\n.maxntid 128, 1, 1\n{\n\tret;\n}\n";
     let file = ptx::parse(text).unwrap();
-    let module = split::module(&file, &file.entries[0], "a", "Note.").unwrap();
+    let module = split::module(&file, &file.entries[0], "a", "Note.", None).unwrap();
     assert!(module.contains(".entry a(\n)\n.maxntid 128, 1, 1\n{\n\tret;\n}\n"), "{module}");
 }
 

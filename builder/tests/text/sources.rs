@@ -117,7 +117,7 @@ fn a_malformed_block_is_refused_with_its_place() {
 
 #[test]
 fn every_element_kind_is_listed_once() {
-    for family in [Family::Copy, Family::Arithmetic] {
+    for family in [Family::Copy, Family::Arithmetic, Family::Float] {
         let mut kinds = family.kinds().to_vec();
         kinds.sort_unstable();
         kinds.dedup();

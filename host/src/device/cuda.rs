@@ -1,25 +1,27 @@
 //! A GPU: its default stream, and the functions that were launched on it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use super::reject_short;
 use crate::driver::{self, Arguments, CudaDevice, DeviceMemory, Function, Shape};
 use crate::error::Result;
-use crate::launch::{Constants, Launch, MAX_BUFFERS};
+use crate::kernel::{Kernel, LaunchOptions, Workspace};
+use crate::launch::{Constants, Launch, MAX_BUFFERS, Target};
 
 /// Every open GPU, so that all handles of one share its modules and its default stream.
 static OPEN: Mutex<Vec<(usize, Weak<Shared>)>> = Mutex::new(Vec::new());
 
 /// A shared handle to an open GPU.
 #[derive(Clone)]
-pub(super) struct Gpu(Arc<Shared>);
+pub(crate) struct Gpu(Arc<Shared>);
 
 struct Shared {
     /// Functions by the address of their module's text and their constants: what a launch can look up without
     /// making the specialised text. Behind it, the driver layer's cache is keyed by that text's hash.
     functions: RwLock<HashMap<(usize, Constants), Arc<Function>>>,
     stream: driver::Stream,
+    target: Target,
     device: Arc<CudaDevice>,
 }
 
@@ -33,12 +35,15 @@ impl Gpu {
         }
         let device = CudaDevice::open(u32::try_from(ordinal).unwrap_or(u32::MAX))?;
         let stream = driver::Stream::new(&device)?;
-        let shared = Arc::new(Shared { functions: RwLock::default(), stream, device });
+        let info = device.info();
+        let capability = (info.compute_capability.major, info.compute_capability.minor);
+        let target = Target { capability, multiprocessors: info.multiprocessors };
+        let shared = Arc::new(Shared { functions: RwLock::default(), stream, target, device });
         open.push((ordinal, Arc::downgrade(&shared)));
         Ok(Self(shared))
     }
 
-    pub(super) fn ordinal(&self) -> u32 {
+    pub(crate) fn ordinal(&self) -> u32 {
         self.0.device.info().ordinal
     }
 
@@ -52,31 +57,79 @@ impl Gpu {
         Ok(Memory { memory, gpu: self.clone() })
     }
 
-    pub(super) fn stream(&self) -> Result<Stream> {
-        Ok(Stream { stream: driver::Stream::new(&self.0.device)? })
+    /// The device behind this handle.
+    pub(crate) fn device(&self) -> &Arc<CudaDevice> {
+        &self.0.device
+    }
+
+    /// Held while work is ordered and launched, so that two threads cannot interleave the two.
+    pub(crate) fn order(&self) -> MutexGuard<'_, ()> {
+        self.0.order.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the launch's module is loaded.
+    pub(crate) fn is_loaded(&self, launch: &Launch) -> bool {
+        self.0.functions.read().unwrap_or_else(PoisonError::into_inner).contains_key(&key(launch))
+    }
+
+    /// Loads the launch's module.
+    pub(crate) fn load(&self, launch: &Launch) -> Result<()> {
+        self.function(launch).map(drop)
     }
 
     pub(super) fn synchronize(&self) -> Result<()> {
         Ok(self.0.device.synchronize()?)
     }
 
-    /// Launches from the shipped module.
+    /// Launches what the kernel plans for this GPU, with workspace of its own where the caller gave none.
     ///
     /// # Safety
     /// As [`Device::launch`](super::Device::launch).
-    pub(super) unsafe fn launch(&self, launch: &Launch, stream: Option<&Stream>) -> Result<()> {
-        let stream = self.check(launch, stream)?;
-        if launch.work() == 0 {
-            return Ok(());
+    pub(super) unsafe fn launch_kernel<K: Kernel>(
+        &self,
+        kernel: &K,
+        args: &K::Args<'_>,
+        options: &LaunchOptions<'_>,
+    ) -> Result<()> {
+        let stream = options.stream.map_or(&self.0.stream, |stream| &stream.stream.stream);
+        let mut options = *options;
+        let target = &self.0.target;
+        // Given back in the stream's order when this returns, behind the launches.
+        let mut own = None;
+        if options.workspace.is_none() {
+            let bytes = kernel.workspace_bytes(args, &options, target)?;
+            if bytes > 0 {
+                let memory = DeviceMemory::alloc(&self.0.device, bytes as usize, stream)?;
+                options.workspace = Some(Workspace { address: memory.address(), bytes });
+                own = Some(memory);
+            }
         }
-        let function = self.function(launch)?;
-        // SAFETY: by this function's contract.
-        unsafe { start(&function, launch, stream) }
+        let launches = kernel.plan(args, &options, target)?;
+        for launch in &launches {
+            self.check(launch, stream)?;
+        }
+        for launch in launches.iter().filter(|launch| launch.work() > 0) {
+            let function = self.function(launch)?;
+            // SAFETY: by this function's contract.
+            unsafe { start(&function, launch, stream)? };
+        }
+        drop(own);
+        Ok(())
     }
 
     /// Specialises and compiles what a launch needs.
-    pub(super) fn load(&self, launch: &Launch) -> Result<()> {
-        self.function(launch).map(drop)
+    pub(super) fn load<K: Kernel>(
+        &self,
+        kernel: &K,
+        args: &K::Args<'_>,
+        options: &LaunchOptions<'_>,
+    ) -> Result<()> {
+        let mut options = *options;
+        let target = &self.0.target;
+        // Any address does: nothing is launched.
+        let bytes = kernel.workspace_bytes(args, &options, target)?;
+        options.workspace = Some(Workspace { address: 256, bytes });
+        kernel.plan(args, &options, target)?.iter().try_for_each(|launch| self.function(launch).map(drop))
     }
 
     /// Launches from a module of the caller's own.
@@ -87,9 +140,10 @@ impl Gpu {
         &self,
         launch: &Launch,
         ptx: &str,
-        stream: Option<&Stream>,
+        stream: Option<&driver::Stream>,
     ) -> Result<()> {
-        let stream = self.check(launch, stream)?;
+        let stream = stream.unwrap_or(&self.0.stream);
+        self.check(launch, stream)?;
         let function = self.0.device.function(ptx, &launch.entry_point_name())?;
         if launch.work() == 0 {
             return Ok(());
@@ -99,20 +153,18 @@ impl Gpu {
     }
 
     /// Checks the buffers that this library knows, and orders them before the stream's next work.
-    fn check<'a>(&'a self, launch: &Launch, stream: Option<&'a Stream>) -> Result<&'a driver::Stream> {
-        let stream = stream.map_or(&self.0.stream, |stream| &stream.stream);
+    fn check(&self, launch: &Launch, stream: &driver::Stream) -> Result<()> {
         let touched = launch.touched();
         let (mut addresses, mut known) = ([0; MAX_BUFFERS], [None; MAX_BUFFERS]);
         for (address, touched) in addresses.iter_mut().zip(touched) {
             *address = touched.address;
         }
         driver::prepare(stream, &addresses[..touched.len()], &mut known[..touched.len()])?;
-        reject_short(launch, &known)?;
-        Ok(stream)
+        reject_short(launch, &known)
     }
 
     fn function(&self, launch: &Launch) -> Result<Arc<Function>> {
-        let key = (launch.module().ptx.as_ptr().addr(), launch.constants);
+        let key = key(launch);
         let functions = &self.0.functions;
         if let Some(function) = functions.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(Arc::clone(function));
@@ -132,21 +184,6 @@ unsafe fn start(function: &Function, launch: &Launch, stream: &driver::Stream) -
     // SAFETY: by this function's contract; the kernel's checks made the parameters.
     unsafe { driver::launch(function, shape, Arguments::Packed(launch.params().packed()), stream)? };
     Ok(())
-}
-
-/// A GPU's stream.
-pub(super) struct Stream {
-    stream: driver::Stream,
-}
-
-impl Stream {
-    pub(super) fn driver(&self) -> &driver::Stream {
-        &self.stream
-    }
-
-    pub(super) fn synchronize(&self) -> Result<()> {
-        Ok(self.stream.synchronize()?)
-    }
 }
 
 /// Device memory.

@@ -1,8 +1,9 @@
 //! Where kernels run: a GPU, or the CPU through the references.
 
-mod cpu;
+pub(crate) mod cpu;
 #[cfg(feature = "cuda")]
-mod cuda;
+pub(crate) mod cuda;
+mod stream;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,14 +13,17 @@ use crate::error::{Error, Result};
 use crate::kernel::{Kernel, LaunchOptions};
 use crate::launch::{Launch, MAX_BUFFERS, Touched};
 
+pub(crate) use stream::{Phase, Queue, Step};
+pub use stream::{Mark, Stream};
+
 /// A place that kernels run in. Handles are cheap to clone, and any thread may use or drop one.
 #[derive(Clone)]
 pub struct Device {
-    place: Place,
+    pub(crate) place: Place,
 }
 
 #[derive(Clone)]
-enum Place {
+pub(crate) enum Place {
     Cpu,
     #[cfg(feature = "cuda")]
     Cuda(cuda::Gpu),
@@ -80,9 +84,9 @@ impl Device {
     /// Out of memory.
     pub fn zeros<D: Element>(&self, len: usize) -> Result<Buffer<D>> {
         let memory = match &self.place {
-            Place::Cpu => Memory::Cpu(cpu::Memory::zeros(len * size_of::<D>())),
+            Place::Cpu => Memory::Cpu(cpu::Memory::zeros(len.saturating_mul(size_of::<D>()))?),
             #[cfg(feature = "cuda")]
-            Place::Cuda(gpu) => Memory::Cuda(gpu.zeros(len * size_of::<D>())?),
+            Place::Cuda(gpu) => Memory::Cuda(gpu.zeros(len.saturating_mul(size_of::<D>()))?),
         };
         Ok(Buffer { memory, len, element: PhantomData })
     }
@@ -97,16 +101,13 @@ impl Device {
         Ok(buffer)
     }
 
-    /// A stream: work on one stream runs in order, work on two may overlap. The CPU has none.
+    /// A stream: work on one stream runs in order, work on two may overlap. On the CPU, work is done when the call
+    /// returns.
     ///
     /// # Errors
-    /// On the CPU, and whatever the driver answers.
+    /// Whatever the driver answers.
     pub fn stream(&self) -> Result<Stream> {
-        match &self.place {
-            Place::Cpu => Err(Error::Device("the CPU has no streams".to_owned())),
-            #[cfg(feature = "cuda")]
-            Place::Cuda(gpu) => Ok(Stream { stream: gpu.stream()? }),
-        }
+        Stream::new(self)
     }
 
     /// Launches a kernel. On a GPU the call returns before the kernel ends; [`Buffer::to_vec`] and
@@ -125,21 +126,23 @@ impl Device {
         args: K::Args<'_>,
         options: &LaunchOptions<'_>,
     ) -> Result<()> {
-        let launch = kernel.prepare(&args, options)?;
         match &self.place {
             Place::Cpu => {
+                let launch = kernel.prepare(&args, options)?;
                 let mut known = [None; MAX_BUFFERS];
                 for (known, touched) in known.iter_mut().zip(launch.touched()) {
                     *known = cpu::bytes_from(touched.address);
                 }
                 reject_short(&launch, &known)?;
-                reject_stream(&launch, options)?;
+                if let Some(stream) = options.stream {
+                    self.expect(stream)?;
+                }
                 // SAFETY: by this function's contract.
                 unsafe { kernel.run_on_cpu(&args, options) }
             }
             // SAFETY: by this function's contract.
             #[cfg(feature = "cuda")]
-            Place::Cuda(gpu) => unsafe { gpu.launch(&launch, options.stream.map(|stream| &stream.stream)) },
+            Place::Cuda(gpu) => unsafe { gpu.launch_kernel(kernel, &args, options) },
         }
     }
 
@@ -149,11 +152,10 @@ impl Device {
     /// # Errors
     /// Whatever [`Kernel::prepare`] finds, and the driver's answer.
     pub fn load<K: Kernel>(&self, kernel: &K, args: K::Args<'_>, options: &LaunchOptions<'_>) -> Result<()> {
-        let launch = kernel.prepare(&args, options)?;
         match &self.place {
-            Place::Cpu => reject_stream(&launch, options),
+            Place::Cpu => reject_stream(&kernel.prepare(&args, options)?, options),
             #[cfg(feature = "cuda")]
-            Place::Cuda(gpu) => gpu.load(&launch),
+            Place::Cuda(gpu) => gpu.load(kernel, &args, options),
         }
     }
 
@@ -178,10 +180,25 @@ impl Device {
             Place::Cpu => Err(Error::Device(format!("{}: the CPU cannot run PTX", kernel.name()))),
             // SAFETY: by this function's contract.
             #[cfg(feature = "cuda")]
-            Place::Cuda(gpu) => unsafe {
-                gpu.launch_ptx(&launch, ptx, options.stream.map(|stream| &stream.stream))
-            },
+            Place::Cuda(gpu) => unsafe { gpu.launch_ptx(&launch, ptx, self.queue_of(options)?) },
         }
+    }
+
+    /// The driver's stream that a launch asks for, if it asks for one.
+    #[cfg(feature = "cuda")]
+    fn queue_of<'a>(&self, options: &LaunchOptions<'a>) -> Result<Option<&'a crate::driver::Stream>> {
+        let Some(stream) = options.stream else { return Ok(None) };
+        self.expect(stream)?;
+        Ok(stream.cuda())
+    }
+
+    /// Fails for a stream of another device.
+    fn expect(&self, stream: &Stream) -> Result<()> {
+        if stream.device() == self {
+            return Ok(());
+        }
+        let (has, needs) = (stream.device().to_string(), self.to_string());
+        Err(Error::OtherDevice { what: "the stream", has, needs })
     }
 
     /// Waits until everything that was launched here has ended.
@@ -207,44 +224,23 @@ impl fmt::Display for Device {
     }
 }
 
+impl PartialEq for Device {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.place, &other.place) {
+            (Place::Cpu, Place::Cpu) => true,
+            #[cfg(feature = "cuda")]
+            (Place::Cuda(one), Place::Cuda(other)) => one.ordinal() == other.ordinal(),
+            #[cfg(feature = "cuda")]
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Device {}
+
 impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
-    }
-}
-
-/// A queue of work on a GPU.
-pub struct Stream {
-    #[cfg(feature = "cuda")]
-    stream: cuda::Stream,
-    #[cfg(not(feature = "cuda"))]
-    never: std::convert::Infallible,
-}
-
-impl Stream {
-    /// Waits until everything on this stream has ended.
-    ///
-    /// # Errors
-    /// What the driver says of the work.
-    pub fn synchronize(&self) -> Result<()> {
-        #[cfg(feature = "cuda")]
-        return self.stream.synchronize();
-        #[cfg(not(feature = "cuda"))]
-        match self.never {}
-    }
-}
-
-#[cfg(feature = "cuda")]
-impl Stream {
-    /// The stream in the driver layer: for events, graphs, and other libraries.
-    pub fn driver(&self) -> &crate::driver::Stream {
-        self.stream.driver()
-    }
-}
-
-impl fmt::Debug for Stream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stream").finish_non_exhaustive()
     }
 }
 
@@ -337,15 +333,4 @@ fn reject_short(launch: &Launch, known: &[Option<u64>; MAX_BUFFERS]) -> Result<(
             _ => Ok(()),
         },
     )
-}
-
-/// Fails for a stream where there are none.
-fn reject_stream(launch: &Launch, options: &LaunchOptions<'_>) -> Result<()> {
-    match options.stream {
-        Some(_) => {
-            let rule = "was given, but the CPU has no streams";
-            Err(Error::Option { kernel: launch.kernel.name, option: "stream", rule })
-        }
-        None => Ok(()),
-    }
 }

@@ -31,9 +31,8 @@ impl Capture {
     pub(super) fn begin(stream: &Stream) -> Result<Self, DriverError> {
         let handle = stream.handle();
         // SAFETY: the stream is live.
-        handle
-            .context()
-            .call(|| unsafe { raw::cuStreamBeginCapture_v2(handle.raw(), CAPTURE_MODE_RELAXED) })?;
+        let call = || unsafe { raw::cuStreamBeginCapture_v2(handle.raw(), CAPTURE_MODE_RELAXED) };
+        handle.context().call(call)?;
         handle.set_kept(Some(Kept::default()));
         Ok(Self { stream: Some(stream.clone()) })
     }

@@ -21,11 +21,11 @@ const DEVICE_ORDINAL: u32 = 9;
 
 /// A buffer of device memory, from the device's default memory pool.
 ///
-/// It is made in the order of a stream, its *home*, and may be used there at once. Launches of this crate order
-/// other streams behind it by themselves; before handing its address to other code on another stream, call
-/// [`DeviceMemory::use_on`]. Dropping it gives the memory back behind all that work, without waiting on the
-/// host. (A device without memory pools, as under some hypervisors, allocates at once, and dropping then waits
-/// for the buffer's streams.)
+/// It is made in the order of a stream, its *home*, and may be used there at once. Before its address is used on
+/// another stream, [`prepare`](super::prepare) (which [`Device::launch`](crate::Device::launch) calls) or
+/// [`DeviceMemory::use_on`] orders that stream behind it. Dropping it gives the memory back behind all that work,
+/// without waiting on the host. (A device without memory pools, as under some hypervisors, allocates at once, and
+/// dropping then waits for the buffer's streams.)
 pub struct DeviceMemory {
     /// `None` without bytes, which takes no memory.
     block: Option<Arc<Block>>,

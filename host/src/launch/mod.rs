@@ -5,12 +5,14 @@
 
 mod params;
 
+use crate::element::DType;
 use crate::error::Result;
-use crate::kernels::{KernelInfo, Module};
+use crate::kernel::padded;
+use crate::kernels::{self, KernelInfo, Module};
 use crate::specialise::specialise;
 
 pub use params::Params;
-pub(crate) use params::{Divisor, Divisor64, IntoParam};
+pub(crate) use params::{Divisor, Divisor64, IntoParam, Structure};
 
 /// Threads a block at most. Eight such blocks fill a multiprocessor of every architecture served.
 const MAX_THREADS: u64 = 256;
@@ -74,6 +76,15 @@ impl Touched {
     pub(crate) const NONE: Self = Self { name: "", address: 0, bytes: 0, access: Access::Read };
 }
 
+/// What a choice of launches may depend on: the shape of the problem and this, nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Compute capability, major and minor.
+    pub capability: (u32, u32),
+    /// Multiprocessors.
+    pub multiprocessors: u32,
+}
+
 /// How many constants a kernel may have.
 pub(crate) const MAX_CONSTANTS: usize = 8;
 
@@ -94,6 +105,33 @@ pub struct Launch {
 }
 
 impl Launch {
+    /// A launch of a variant, whose arguments were checked with its kernel's; none if its module does not ship.
+    pub(crate) fn variant(
+        name: &str,
+        dtype: DType,
+        constants: &[i32],
+        params: Params,
+        touched: &[Touched],
+        geometry: Geometry,
+    ) -> Option<Self> {
+        let kernel = kernels::find(name)?;
+        let module = kernel.module(dtype.kind(kernel.family))?;
+        let mut buffers = [Touched::NONE; MAX_BUFFERS];
+        buffers[..touched.len()].copy_from_slice(touched);
+        let work = u64::from(geometry.grid_x);
+        let constants = padded(constants);
+        Some(Self {
+            kernel,
+            module,
+            constants,
+            params,
+            touched: buffers,
+            buffers: touched.len(),
+            work,
+            geometry,
+        })
+    }
+
     /// The kernel.
     pub fn kernel(&self) -> &'static KernelInfo {
         self.kernel

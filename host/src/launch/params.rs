@@ -28,6 +28,26 @@ impl Params {
         self.len = (start + value.len()) as u16;
     }
 
+    /// Appends pointers.
+    pub(crate) fn pointers(&mut self, addresses: &[u64]) {
+        addresses.iter().for_each(|address| self.push(8, &address.to_ne_bytes()));
+    }
+
+    /// Appends a 32-bit word.
+    pub(crate) fn word(&mut self, word: u32) {
+        self.push(4, &word.to_ne_bytes());
+    }
+
+    /// Appends a 64-bit word.
+    pub(crate) fn long(&mut self, word: u64) {
+        self.push(8, &word.to_ne_bytes());
+    }
+
+    /// Appends a structure.
+    pub(crate) fn structure(&mut self, structure: &Structure) {
+        self.push(8, &structure.0);
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         usize::from(self.count)
@@ -95,5 +115,39 @@ impl IntoParam for Divisor64 {
     fn push_to(&self, params: &mut Params) {
         let words = fast_divmod64(self.0 as u64).map(u64::to_ne_bytes);
         params.push(8, words.as_flattened());
+    }
+}
+
+/// A structure of 32- and 64-bit words, laid out as `repr(C)` does.
+pub(crate) struct Structure(Vec<u8>);
+
+impl Structure {
+    pub(crate) fn new() -> Self {
+        Self(Vec::with_capacity(256))
+    }
+
+    /// Pads to a multiple of `bytes`.
+    pub(crate) fn align(&mut self, bytes: usize) -> &mut Self {
+        self.0.resize(self.0.len().next_multiple_of(bytes), 0);
+        self
+    }
+
+    /// A word that the caller's checks keep inside 32 bits, signed or not.
+    pub(crate) fn word(&mut self, word: i64) -> &mut Self {
+        debug_assert!(i32::try_from(word).is_ok() || u32::try_from(word).is_ok(), "{word} has 32 bits");
+        self.0.extend((word as u32).to_ne_bytes());
+        self
+    }
+
+    /// A 64-bit word, on its boundary.
+    pub(crate) fn long(&mut self, word: i64) -> &mut Self {
+        self.align(8).0.extend(word.to_ne_bytes());
+        self
+    }
+
+    /// A `FastDivmod`.
+    pub(crate) fn divisor(&mut self, divisor: i64) -> &mut Self {
+        self.0.extend(fast_divmod(divisor as u32).map(u32::to_ne_bytes).as_flattened());
+        self
     }
 }

@@ -42,6 +42,17 @@ pub(super) fn for_each_plane<D: Element>(
     output.par_chunks_exact_mut(plane).enumerate().for_each(|(number, plane)| body(number, plane));
 }
 
+/// Elements that a thread takes at a time where an output has no planes.
+const CHUNK: usize = 8192;
+
+/// Calls `body` for each stretch of an output with the number of its first element, over rayon's threads.
+pub(super) fn for_each_stretch<D: Element>(
+    output: &mut [MaybeUninit<D>],
+    body: &(dyn Fn(usize, &mut [MaybeUninit<D>]) + Sync),
+) {
+    output.par_chunks_mut(CHUNK).enumerate().for_each(|(number, stretch)| body(number * CHUNK, stretch));
+}
+
 /// Calls `body` for each number below `count`, over rayon's threads.
 pub(super) fn for_each(count: usize, body: &(dyn Fn(usize) + Sync)) {
     (0..count).into_par_iter().for_each(body);

@@ -3,10 +3,15 @@
 //! An operation's module has the kernel structs with their docs and checks; its `reference` has the formula
 //! in literal loops, which is both the yardstick for device code and the path of users without a GPU.
 
+pub mod bias_add;
+pub mod cast;
 pub mod channel_cat;
 pub mod constant_pad1d;
 pub mod conv2d;
 pub mod flatten;
+pub mod relu;
+pub mod sgd_step;
+pub mod softmax_cross_entropy;
 pub mod upsample_nearest2d;
 
 mod memory;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::OnceLock;
 use std::{env, fs};
 
 /// Set in the child: the folder with the library.
@@ -25,7 +26,7 @@ pub(crate) fn in_child(name: &str, driver: Driver, variables: &[(&str, &str)]) -
     let folder = tempfile::tempdir().expect("a temporary folder");
     let library = folder.path().join("libcuda.so.1");
     match driver {
-        Driver::Fake => compile("fake_cuda.c", &library, &["-Wl,-soname,libcuda.so.1", "-pthread"]),
+        Driver::Fake => fs::write(&library, fake_library()).expect("write to the temporary folder"),
         Driver::None => fs::write(&library, "no library").expect("write to the temporary folder"),
     }
     let output = Command::new(env::current_exe().expect("the test's own path"))
@@ -43,6 +44,17 @@ pub(crate) fn in_child(name: &str, driver: Driver, variables: &[(&str, &str)]) -
         output.status
     );
     false
+}
+
+/// The stand-in, compiled once for all tests of this process.
+fn fake_library() -> &'static [u8] {
+    static LIBRARY: OnceLock<Vec<u8>> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let library = folder.path().join("libcuda.so.1");
+        compile("fake_cuda.c", &library, &["-Wl,-soname,libcuda.so.1", "-pthread"]);
+        fs::read(library).expect("what the compiler wrote")
+    })
 }
 
 /// Compiles a C file of this folder to a shared library.

@@ -63,6 +63,15 @@ static Result enter(const char *name, const char *format, Handle a, Handle b) {
 static __thread Handle contexts[16];
 static __thread int depth;
 
+/* Another library's recording, in CUDA's default mode: calls that are unsafe beside it spoil it, but for threads
+ * that have declared otherwise. */
+static Handle foreign;
+static int spoiled;
+static __thread unsigned capture_mode;
+int fake_spoiled(void) { return spoiled; }
+void fake_foreign_capture(Handle stream) { foreign = stream; }
+#define UNSAFE_BESIDE_CAPTURES() do { if (foreign && capture_mode != 2) { spoiled = 1; return CAPTURE_UNSUPPORTED; } } while (0)
+
 #define ENTER(a, b) do { Result r_ = enter(__func__, " %lx %lx", (Handle)(a), (Handle)(b)); if (r_) return r_; } while (0)
 #define NEED_INIT() do { if (!initialised) return NOT_INITIALIZED; } while (0)
 #define NEED_CONTEXT() do { NEED_INIT(); if (!depth || !contexts[depth - 1]) return INVALID_CONTEXT; } while (0)
@@ -119,11 +128,11 @@ Result cuCtxSetCurrent(Handle context) {
 }
 Result cuCtxPushCurrent_v2(Handle context) { NEED_INIT(); ENTER(context, 0); contexts[depth++] = context; return SUCCESS; }
 Result cuCtxPopCurrent_v2(Handle *context) { NEED_INIT(); ENTER(0, 0); if (!depth) return INVALID_CONTEXT; *context = contexts[--depth]; return SUCCESS; }
-Result cuCtxSynchronize(void) { NEED_CONTEXT(); ENTER(contexts[depth - 1], 0); return SUCCESS; }
+Result cuCtxSynchronize(void) { UNSAFE_BESIDE_CAPTURES(); NEED_CONTEXT(); ENTER(contexts[depth - 1], 0); return SUCCESS; }
 
 /* Modules. A text with "refuse" in it does not compile; compiling takes FAKE_JIT_MS. */
 Result cuModuleLoadDataEx(Handle *module, const char *image, unsigned count, unsigned *names, void **values) {
-    NEED_CONTEXT();
+    UNSAFE_BESIDE_CAPTURES(); NEED_CONTEXT();
     ENTER(strlen(image), count);
     usleep(1000 * setting("FAKE_JIT_MS", 0));
     if (strstr(image, "refuse")) {
@@ -135,7 +144,7 @@ Result cuModuleLoadDataEx(Handle *module, const char *image, unsigned count, uns
     *module = __atomic_add_fetch(&next, 1, __ATOMIC_SEQ_CST);
     return SUCCESS;
 }
-Result cuModuleUnload(Handle module) { NEED_CONTEXT(); ENTER(module, 0); return SUCCESS; }
+Result cuModuleUnload(Handle module) { UNSAFE_BESIDE_CAPTURES(); NEED_CONTEXT(); ENTER(module, 0); return SUCCESS; }
 Result cuModuleGetFunction(Handle *function, Handle module, const char *name) {
     NEED_CONTEXT();
     ENTER(module, strlen(name));
@@ -175,21 +184,19 @@ Result cuLaunchKernel(Handle function, unsigned gx, unsigned gy, unsigned gz, un
 
 /* Streams and events. Work is done at once, unless the device is told to be busy. */
 static int busy;
-static Handle capturing, foreign;
+static Handle capturing;
 void fake_busy(int yes) { busy = yes; }
 void fake_end_captures(void) { capturing = 0; }
-/* Another library captures this stream. */
-void fake_foreign_capture(Handle stream) { foreign = stream; }
 Result cuStreamCreate(Handle *stream, unsigned flags) { NEED_CONTEXT(); ENTER(flags, 0); *stream = __atomic_add_fetch(&next, 1, __ATOMIC_SEQ_CST); return SUCCESS; }
 Result cuStreamDestroy_v2(Handle stream) { NEED_CONTEXT(); ENTER(stream, 0); return SUCCESS; }
-Result cuStreamQuery(Handle stream) { NEED_CONTEXT(); ENTER(stream, 0); return busy ? 600 : SUCCESS; }
-Result cuStreamSynchronize(Handle stream) { NEED_CONTEXT(); ENTER(stream, 0); return stream == capturing ? CAPTURE_UNSUPPORTED : SUCCESS; }
+Result cuStreamQuery(Handle stream) { UNSAFE_BESIDE_CAPTURES(); NEED_CONTEXT(); ENTER(stream, 0); return busy ? 600 : SUCCESS; }
+Result cuStreamSynchronize(Handle stream) { UNSAFE_BESIDE_CAPTURES(); NEED_CONTEXT(); ENTER(stream, 0); return stream == capturing ? CAPTURE_UNSUPPORTED : SUCCESS; }
 Result cuStreamWaitEvent(Handle stream, Handle event, unsigned flags) { NEED_CONTEXT(); ENTER(stream, event); return flags ? INVALID_VALUE : SUCCESS; }
 Result cuEventCreate(Handle *event, unsigned flags) { NEED_CONTEXT(); ENTER(flags, 0); *event = __atomic_add_fetch(&next, 1, __ATOMIC_SEQ_CST); return SUCCESS; }
 Result cuEventDestroy_v2(Handle event) { NEED_CONTEXT(); ENTER(event, 0); return SUCCESS; }
 Result cuEventRecord(Handle event, Handle stream) { NEED_CONTEXT(); ENTER(event, stream); return SUCCESS; }
-Result cuEventQuery(Handle event) { NEED_CONTEXT(); ENTER(event, 0); return busy ? 600 : SUCCESS; }
-Result cuEventSynchronize(Handle event) { NEED_CONTEXT(); ENTER(event, 0); return SUCCESS; }
+Result cuEventQuery(Handle event) { UNSAFE_BESIDE_CAPTURES(); NEED_CONTEXT(); ENTER(event, 0); return busy ? 600 : SUCCESS; }
+Result cuEventSynchronize(Handle event) { UNSAFE_BESIDE_CAPTURES(); NEED_CONTEXT(); ENTER(event, 0); return SUCCESS; }
 Result cuEventElapsedTime(float *ms, Handle start, Handle end) { NEED_CONTEXT(); ENTER(start, end); *ms = 1.5f; return SUCCESS; }
 
 Result cuStreamBeginCapture_v2(Handle stream, unsigned mode) { NEED_CONTEXT(); ENTER(stream, mode); if (capturing) return 401; capturing = stream; return SUCCESS; }
@@ -207,7 +214,6 @@ Result cuStreamIsCapturing(Handle stream, unsigned *status) {
     *status = stream && (stream == capturing || stream == foreign);
     return SUCCESS;
 }
-static __thread unsigned capture_mode;
 Result cuThreadExchangeStreamCaptureMode(unsigned *mode) { ENTER(*mode, 0); unsigned old = capture_mode; capture_mode = *mode; *mode = old; return SUCCESS; }
 Result cuGraphGetNodes(Handle graph, void *nodes, size_t *count) { NEED_CONTEXT(); ENTER(graph, 0); *count = 3; return nodes ? INVALID_VALUE : SUCCESS; }
 Result cuGraphInstantiateWithFlags(Handle *exec, Handle graph, uint64_t flags) { NEED_CONTEXT(); ENTER(graph, flags); *exec = __atomic_add_fetch(&next, 1, __ATOMIC_SEQ_CST); return SUCCESS; }
@@ -222,11 +228,11 @@ static Result allocate(Handle *out, size_t bytes) {
     *out = __atomic_fetch_add(&address, (bytes + 511) & ~511ull, __ATOMIC_SEQ_CST);
     return SUCCESS;
 }
-Result cuMemAlloc_v2(Handle *out, size_t bytes) { NEED_CONTEXT(); ENTER(bytes, 0); return allocate(out, bytes); }
-Result cuMemFree_v2(Handle memory) { NEED_CONTEXT(); ENTER(memory, 0); return SUCCESS; }
+Result cuMemAlloc_v2(Handle *out, size_t bytes) { UNSAFE_BESIDE_CAPTURES(); NEED_CONTEXT(); ENTER(bytes, 0); return allocate(out, bytes); }
+Result cuMemFree_v2(Handle memory) { UNSAFE_BESIDE_CAPTURES(); NEED_CONTEXT(); ENTER(memory, 0); return SUCCESS; }
 Result cuMemAllocAsync(Handle *out, size_t bytes, Handle stream) { NEED_CONTEXT(); ENTER(bytes, stream); return stream == capturing && capturing ? CAPTURE_UNSUPPORTED : allocate(out, bytes); }
 Result cuMemFreeAsync(Handle memory, Handle stream) { NEED_CONTEXT(); ENTER(memory, stream); return stream == capturing && capturing ? CAPTURE_UNSUPPORTED : SUCCESS; }
-Result cuMemGetInfo_v2(size_t *free_, size_t *total) { NEED_CONTEXT(); ENTER(0, 0); *free_ = 7ull << 30; *total = 80ull << 30; return SUCCESS; }
+Result cuMemGetInfo_v2(size_t *free_, size_t *total) { UNSAFE_BESIDE_CAPTURES(); NEED_CONTEXT(); ENTER(0, 0); *free_ = 7ull << 30; *total = 80ull << 30; return SUCCESS; }
 Result cuMemGetAddressRange_v2(Handle *base, size_t *bytes, Handle memory) {
     NEED_CONTEXT();
     ENTER(memory, 0);

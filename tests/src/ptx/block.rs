@@ -19,7 +19,8 @@ pub(crate) struct Grid<'a> {
     pub(crate) code: &'a Code,
     pub(crate) memory: &'a Memory,
     pub(crate) params: Image,
-    pub(crate) grid: [u32; 3],
+    /// Blocks, x, y, z.
+    pub(crate) blocks: [u32; 3],
     pub(crate) block: [u32; 3],
     pub(crate) dynamic_shared: u64,
     /// Values of the constants whose slots the code names, in the same order.
@@ -109,7 +110,7 @@ impl Block {
 
     fn restart(&mut self, grid: &Grid<'_>, number: u64) {
         let threads: u32 = grid.block.iter().product();
-        let [gx, gy, _] = grid.grid.map(u64::from);
+        let [gx, gy, _] = grid.blocks.map(u64::from);
         let at = [number % gx, number / gx % gy, number / gx / gy];
         self.shared.restart();
         self.clock.restart();
@@ -132,7 +133,7 @@ impl Block {
                         Special::Tid(_) => (thread / bx / by) as u64,
                         Special::Ntid(axis) => grid.block[axis] as u64,
                         Special::Ctaid(axis) => at[axis],
-                        Special::Nctaid(axis) => grid.grid[axis] as u64,
+                        Special::Nctaid(axis) => grid.blocks[axis] as u64,
                         Special::LaneId => lane as u64,
                         Special::WarpId => index as u64,
                         Special::WarpCount => warps,
@@ -201,7 +202,7 @@ impl Block {
         while self.thread_instructions > self.paid {
             if grid.budget.fetch_sub(SLICE as i64, Ordering::Relaxed) <= 0 {
                 let what = "the instruction budget is spent: an endless loop, or too small a budget";
-                return Err(self.fault_at(grid, index, stop.pc, turn.lanes, Kind::Budget, what));
+                return Err(Self::fault_at(grid, index, stop.pc, turn.lanes, Kind::Budget, what));
             }
             self.paid += SLICE;
         }
@@ -322,12 +323,12 @@ impl Block {
         })();
         let (id, expected, votes) = match checked {
             Ok(found) => found,
-            Err((kind, what)) => return Err(self.fault_at(grid, index, pc, lanes_here, kind, &what)),
+            Err((kind, what)) => return Err(Self::fault_at(grid, index, pc, lanes_here, kind, &what)),
         };
         let meeting = &mut self.meetings[id];
         if meeting.arrived > 0 && meeting.expected != expected {
             let what = format!("barrier {id} with a count of {expected:?}, where others gave {:?}", meeting.expected);
-            return Err(self.fault_at(grid, index, pc, lanes_here, Kind::Operand, &what));
+            return Err(Self::fault_at(grid, index, pc, lanes_here, Kind::Operand, &what));
         }
         meeting.expected = expected;
         meeting.arrived += lanes_here.count_ones();
@@ -338,7 +339,7 @@ impl Block {
         }
         if expected.is_some_and(|count| meeting.arrived > count) {
             let what = format!("barrier {id} for {expected:?} threads has {} arrivals", meeting.arrived);
-            return Err(self.fault_at(grid, index, pc, lanes_here, Kind::Barrier, &what));
+            return Err(Self::fault_at(grid, index, pc, lanes_here, Kind::Barrier, &what));
         }
         let state = if barrier.arrive { State::Ready } else { State::Barrier(id as u32) };
         self.warps[index].push(pc + 1, lanes_here, state);
@@ -379,10 +380,10 @@ impl Block {
             return Ok(());
         }
         let what = format!("more than {MAX_TICK} barriers in one block");
-        Err(self.fault_at(grid, index, pc, at, Kind::Budget, &what))
+        Err(Self::fault_at(grid, index, pc, at, Kind::Budget, &what))
     }
 
-    fn fault_at(&self, grid: &Grid<'_>, warp: usize, pc: u32, at: u32, kind: Kind, what: &str) -> BlockFault {
+    fn fault_at(grid: &Grid<'_>, warp: usize, pc: u32, at: u32, kind: Kind, what: &str) -> BlockFault {
         let lane = at.trailing_zeros().min(31);
         let line = grid.code.ops.get(pc as usize).map_or(0, |op| op.line);
         let failure = Failure { fault: Fault::new(kind, lane, what), line };
@@ -431,6 +432,6 @@ impl Block {
             }
         }
         let (_, pc, thread, kind, what) = found.unwrap_or((0, 0, 0, Kind::Barrier, String::new()));
-        self.fault_at(grid, thread as usize / LANES, pc, 1 << (thread % 32), kind, &what)
+        Self::fault_at(grid, thread as usize / LANES, pc, 1 << (thread % 32), kind, &what)
     }
 }

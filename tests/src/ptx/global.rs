@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use super::error::{Fault, Kind, Outcome};
 use super::memory::{Memory, Region};
 use super::race::{Clock, Touch, after_read, after_write, conflicts, describe};
-use super::regs::{LANES, Row, lanes};
+use super::regs::{Row, lanes};
 
 /// The warp that accesses memory.
 #[derive(Clone, Copy)]
@@ -40,9 +40,9 @@ impl Memory {
         };
         let size = region.end - region.start;
         let mut inside = 0_u32;
-        for lane in 0..LANES {
+        for (lane, address) in addresses.iter().enumerate() {
             // One comparison for both ends: an address below the start wraps to a huge offset.
-            let offset = addresses[lane].wrapping_sub(region.start);
+            let offset = address.wrapping_sub(region.start);
             let fits = offset <= size.wrapping_sub(width as u64);
             inside |= (fits as u32) << lane;
         }

@@ -70,7 +70,7 @@ pub(crate) fn lex(text: &str) -> Result<Vec<Located>, PtxError> {
                 .skip(2)
                 .position(|pair| pair == b"*/")
                 .ok_or_else(|| PtxError::syntax(line, "a comment that is never closed"))?;
-            line += rest[..end + 2].iter().filter(|&&b| b == b'\n').count() as u32;
+            line += text[at..at + end + 2].matches('\n').count() as u32;
             at += end + 4;
         } else if byte == b'"' {
             let end = rest[1..]

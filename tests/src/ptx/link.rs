@@ -119,12 +119,14 @@ impl<'u> Linker<'u> {
     }
 
     fn reject_recursion(&self) -> Result<(), PtxError> {
-        // A call graph of n functions without a cycle loses a leaf in each of n rounds.
+        // Of n functions, n rounds take away all that call no other or are called by none, until only cycles
+        // and what lies between two of them is left.
         let mut alive = vec![true; self.callees.len()];
         for _ in 0..self.callees.len() {
             for function in 0..alive.len() {
                 let calls = self.calls.iter().any(|&(from, to)| from == function && alive[to]);
-                alive[function] &= calls;
+                let called = self.calls.iter().any(|&(from, to)| to == function && alive[from]);
+                alive[function] &= calls && called;
             }
         }
         match alive.iter().position(|&a| a) {

@@ -97,7 +97,7 @@ impl<'m> Machine<'m> {
             code,
             memory,
             params: parameters(known, launch.params),
-            grid: launch.grid,
+            blocks: launch.grid,
             block: launch.block,
             dynamic_shared: launch.shared_bytes as u64,
             constants: code.constants.iter().map(|(_, value)| constant(value, code, address)).collect(),
@@ -141,7 +141,7 @@ impl<'m> Machine<'m> {
     fn locate(&self, kernel: &str, grid: &Grid<'_>, number: u64, fault: BlockFault) -> Box<Report> {
         let BlockFault { mut failure, thread } = fault;
         grid.code.name_registers(&mut failure.fault);
-        let [gx, gy, _] = grid.grid.map(u64::from);
+        let [gx, gy, _] = grid.blocks.map(u64::from);
         let [bx, by, _] = grid.block;
         let fault = failure.fault;
         let mut report = self.report(kernel, failure.line, fault.kind, fault.what);

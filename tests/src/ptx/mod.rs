@@ -17,6 +17,15 @@
 //! The answers are those of the GPU bit for bit, NaNs included, apart from the instructions that
 //! [`Module::approximate`] lists.
 
+// Floats are compared exactly on purpose: the machine's answers are right to the bit. Suffixes of an
+// instruction are yes-or-no by nature. A fault is boxed, so that the result of the common case stays small.
+#![allow(
+    clippy::float_cmp,
+    clippy::fn_params_excessive_bools,
+    clippy::struct_excessive_bools,
+    clippy::unnecessary_box_returns
+)]
+
 mod block;
 mod cells;
 mod code;

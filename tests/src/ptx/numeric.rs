@@ -123,10 +123,10 @@ impl Format {
             }
         }
         // Stored exponent zero and one have the same unit, so adding handles subnormals and carries alike.
-        let base = (unit + self.mantissa as i32 + self.bias() - 1) as u32;
-        let magnitude = (base << self.mantissa) + kept as u32;
-        if magnitude < infinity {
-            return sign | magnitude;
+        let base = (unit + self.mantissa as i32 + self.bias() - 1) as u64;
+        let magnitude = (base << self.mantissa) + kept;
+        if magnitude < infinity as u64 {
+            return sign | magnitude as u32;
         }
         let to_infinity = match mode {
             Round::Nearest | Round::NearestAway => true,
@@ -196,7 +196,7 @@ pub(crate) fn odd_quotient(a: f64, b: f64) -> f64 {
 /// The square root of a single or narrower, rounded to odd.
 pub(crate) fn odd_root(a: f64) -> f64 {
     let root = a.sqrt();
-    if !root.is_finite() { root } else { to_odd(root, (-root).mul_add(root, a)) }
+    if root.is_finite() { to_odd(root, (-root).mul_add(root, a)) } else { root }
 }
 
 /// A single's result with the NaN of the GPU.
@@ -252,7 +252,7 @@ mod tests {
             if !half.is_nan() {
                 // Exactly between two halves, and a little to each side.
                 let next = half::f16::from_bits(half.to_bits().wrapping_add(1));
-                let middle = (half.to_f64() + next.to_f64()) / 2.0;
+                let middle = f64::midpoint(half.to_f64(), next.to_f64());
                 if middle.is_finite() {
                     out.extend([middle, middle.next_up(), middle.next_down(), -middle]);
                 }

@@ -30,7 +30,6 @@ impl Parser {
                 continue;
             }
             match self.peek() {
-                Some(Token::Mark('@')) => statements.push(Statement::Inst(self.inst()?)),
                 Some(Token::Word(word)) if word.starts_with('.') => {
                     let word = word.clone();
                     self.next();
@@ -48,7 +47,7 @@ impl Parser {
                         statements.push(Statement::Label(name, line));
                     }
                 }
-                Some(Token::Word(_)) => statements.push(Statement::Inst(self.inst()?)),
+                Some(Token::Word(_) | Token::Mark('@')) => statements.push(Statement::Inst(self.inst()?)),
                 _ => return Err(self.error("a statement or `}`")),
             }
         }

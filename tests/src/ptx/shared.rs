@@ -92,7 +92,7 @@ impl Shared {
         for lane in lanes(mask) {
             let address = addresses[lane];
             let inside = |p: &&Place| address >= p.start && address.saturating_add(width as u64) <= p.start + p.bytes;
-            if place.filter(inside).is_none() {
+            if place.as_ref().is_none_or(|x| !inside(x)) {
                 place = self.places.iter().find(inside);
                 if place.is_none() {
                     let what = format!("access of {width} bytes outside every shared variable");

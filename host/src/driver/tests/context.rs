@@ -5,7 +5,7 @@ use std::{ptr, thread};
 use cust::sys::CUcontext;
 
 use super::super::{CudaDevice, DeviceMemory, DriverError, Event, Stream, raw};
-use super::{PTX, all_calls, calls, clear, fail, names, retained, with_fake_driver};
+use super::{PTX, all_calls, calls, clear, exported, fail, names, retained, with_fake_driver};
 
 /// The calling thread's context.
 fn current() -> CUcontext {
@@ -130,7 +130,7 @@ fn context_errors_in_drops_are_no_panics() {
         drop((capture, graph, memory, event, function, stream, device));
         fail("*", 0);
         // The stand-in keeps the recording that it was not allowed to end.
-        super::exported::<extern "C" fn()>(c"fake_end_captures")();
+        exported::<extern "C" fn()>(c"fake_end_captures")();
         super::super::memory::free_parked();
     }
 }
@@ -173,4 +173,19 @@ fn context_refuses_objects_of_another_device() {
     assert_eq!(calls(), Vec::<String>::new(), "the driver is not asked");
     let event = Event::new(&first).expect("an event");
     assert!(matches!(event.record(&stream), Err(DriverError::OtherDevice { has: 1, needs: 0, .. })));
+}
+
+#[test]
+fn context_calls_do_not_spoil_recordings_of_others() {
+    with_fake_driver!("context_calls_do_not_spoil_recordings_of_others");
+    let device = CudaDevice::open(0).expect("a device");
+    let spoiled: extern "C" fn() -> i32 = exported(c"fake_spoiled");
+    exported::<extern "C" fn(u64)>(c"fake_foreign_capture")(0x5c);
+    use_everything(&device);
+    drop(device);
+    assert_eq!(spoiled(), 0);
+    // The stand-in would have noticed.
+    // SAFETY: to the stand-in, streams are numbers.
+    let answer = unsafe { raw::cuStreamQuery(ptr::null_mut()) };
+    assert_eq!((answer.code, spoiled()), (900, 1));
 }

@@ -107,7 +107,7 @@ fn plan_forward<D: Element>(
     plan.hidden(&rows);
     plan.hidden(&Divisor64(i64::from(chunk_c)));
     plan.hidden(&Divisor64(vectors));
-    plan.sweeps_vectors(chunk, i64::from(kernel.block_size));
+    plan.sweeps_vectors(chunk, i64::from(kernel.block_size), 4);
     Ok(())
 }
 
@@ -124,6 +124,6 @@ fn plan_backward<D: Num>(
     plan.hidden(&rows);
     plan.hidden(&Divisor64(i64::from(chunk_c)));
     plan.hidden_accumulate(options);
-    plan.sweeps_vectors(chunk, i64::from(kernel.block_size));
+    plan.sweeps_vectors(chunk, i64::from(kernel.block_size), 4);
     Ok(())
 }

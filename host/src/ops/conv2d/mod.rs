@@ -2,6 +2,8 @@
 
 mod plan;
 mod reference;
+mod tiled;
+mod variants;
 #[cfg(feature = "verify")]
 mod verify;
 
@@ -53,6 +55,7 @@ kernel! {
     recommended(kh, kw, stride_h, stride_w, pad_h, pad_w, g; 128)
     args(x: *mut D, w: *mut D, y: *mut D, b: i32, c_in: i32, c_out: i32, h: i32, wd: i32, oh: i32, ow: i32)
     plan(plan::forward)
+    variants(variants::forward_workspace, variants::forward)
     reference(reference::forward)
 }
 
@@ -93,6 +96,7 @@ kernel! {
         b: i32, c_in: i32, c_out: i32, h: i32, wd: i32, oh: i32, ow: i32,
     )
     plan(plan::backward)
+    variants(variants::backward_workspace, variants::backward)
     reference(reference::backward)
 }
 
@@ -134,6 +138,7 @@ kernel! {
         b: i32, c_in: i32, c_out: i32, h: i32, wd: i32, oh: i32, ow: i32,
     )
     plan(plan::backward_dx)
+    variants(variants::backward_dx_workspace, variants::backward_dx)
     reference(reference::backward_dx)
 }
 
@@ -176,5 +181,6 @@ kernel! {
         b: i32, c_in: i32, c_out: i32, h: i32, wd: i32, oh: i32, ow: i32,
     )
     plan(plan::backward_dw)
+    variants(variants::backward_dw_workspace, variants::backward_dw)
     reference(reference::backward_dw)
 }

@@ -8,23 +8,23 @@ use crate::launch::{Divisor, Divisor64};
 use crate::plan::Plan;
 
 /// A convolution's constants and extents.
-struct Problem {
-    kernel: [i32; 2],
-    stride: [i32; 2],
-    pad: [i32; 2],
-    g: i32,
-    b: i32,
-    c_in: i32,
-    c_out: i32,
-    image: [i32; 2],
-    output: [i32; 2],
+pub(super) struct Problem {
+    pub(super) kernel: [i32; 2],
+    pub(super) stride: [i32; 2],
+    pub(super) pad: [i32; 2],
+    pub(super) g: i32,
+    pub(super) b: i32,
+    pub(super) c_in: i32,
+    pub(super) c_out: i32,
+    pub(super) image: [i32; 2],
+    pub(super) output: [i32; 2],
 }
 
 /// Elements of each tensor.
-struct Volumes {
-    x: i64,
-    w: i64,
-    y: i64,
+pub(super) struct Volumes {
+    pub(super) x: i64,
+    pub(super) w: i64,
+    pub(super) y: i64,
 }
 
 macro_rules! problem {
@@ -43,12 +43,25 @@ macro_rules! problem {
     };
 }
 
+pub(super) use problem;
+
 impl Problem {
-    fn c_in_per_group(&self) -> i32 {
+    /// Elements of each tensor of a problem that passed its checks.
+    pub(super) fn volumes(&self) -> Volumes {
+        let [b, c_in, c_out] = [self.b, self.c_in, self.c_out].map(i64::from);
+        let plane = |extents: [i32; 2]| i64::from(extents[0]) * i64::from(extents[1]);
+        Volumes {
+            x: b * c_in * plane(self.image),
+            w: c_out * i64::from(self.c_in_per_group()) * plane(self.kernel),
+            y: b * c_out * plane(self.output),
+        }
+    }
+
+    pub(super) fn c_in_per_group(&self) -> i32 {
         self.c_in / self.g
     }
 
-    fn c_out_per_group(&self) -> i32 {
+    pub(super) fn c_out_per_group(&self) -> i32 {
         self.c_out / self.g
     }
 
@@ -104,8 +117,9 @@ impl Problem {
         plan.hidden(&Divisor64(i64::from(self.c_in)));
     }
 
-    fn taps(&self) -> Divisor64 {
-        Divisor64(i64::from(self.kernel[0]) * i64::from(self.kernel[1]))
+    /// Taps of a filter.
+    pub(super) fn taps(&self) -> i64 {
+        i64::from(self.kernel[0]) * i64::from(self.kernel[1])
     }
 }
 
@@ -149,7 +163,7 @@ pub(super) fn backward<D: Num>(
     problem.hide_input_axes(plan);
     plan.hidden(&Divisor64(i64::from(problem.c_in_per_group())));
     plan.hidden(&Divisor(problem.c_out_per_group()));
-    plan.hidden(&problem.taps());
+    plan.hidden(&Divisor64(problem.taps()));
     plan.hidden_accumulate(options);
     // One sweep covers both results, so their sum must be countable too.
     let total = volumes.x.checked_add(volumes.w).unwrap_or(i64::MAX);
@@ -193,7 +207,7 @@ pub(super) fn backward_dw<D: Num>(
     plan.writes("dw", dw, volumes.w, options)?;
     plan.hidden(&Divisor64(i64::from(problem.c_in_per_group())));
     plan.hidden(&Divisor(problem.c_out_per_group()));
-    plan.hidden(&problem.taps());
+    plan.hidden(&Divisor64(problem.taps()));
     plan.hidden_accumulate(options);
     plan.sweeps(volumes.w, i64::from(kernel.block_ow));
     Ok(())

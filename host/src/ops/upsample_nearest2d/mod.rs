@@ -102,7 +102,7 @@ fn plan_forward<D: Element>(
     plan.writes("y", y, large, options)?;
     plan.hidden(&Divisor64(i64::from(ow)));
     plan.hidden(&Divisor64(i64::from(oh)));
-    plan.sweeps_vectors(large, i64::from(kernel.block_ow));
+    plan.sweeps_vectors(large, i64::from(kernel.block_ow), 2);
     Ok(())
 }
 
@@ -120,6 +120,6 @@ fn plan_backward<D: Num>(
     plan.writes("dx", dx, small, options)?;
     plan.hidden(&Divisor64(i64::from(w)));
     plan.hidden_accumulate(options);
-    plan.sweeps_vectors(small, i64::from(kernel.block_iw));
+    plan.sweeps_vectors(small, i64::from(kernel.block_iw), 1);
     Ok(())
 }

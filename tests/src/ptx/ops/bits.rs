@@ -306,7 +306,7 @@ fn find(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>) -> Result<Ste
         if magnitude == 0 {
             return u32::MAX;
         }
-        let place = 63 - magnitude.leading_zeros();
+        let place = magnitude.ilog2();
         if amount { bits - 1 - place } else { place }
     }))
 }

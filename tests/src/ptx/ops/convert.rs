@@ -220,10 +220,7 @@ fn from_integer(value: i128, to: Ty, style: Style) -> u64 {
     let kept = (magnitude >> cut) as u64;
     let rest = magnitude & ((1 << cut) - 1);
     let half = if cut == 0 { u128::MAX } else { 1 << (cut - 1) };
-    let kept = if to != Ty::F64 {
-        // Rounded to odd, so that the rounding to the narrower format is the only one.
-        kept | u64::from(rest != 0)
-    } else {
+    let kept = if to == Ty::F64 {
         let grows = match mode {
             Round::Nearest => rest > half || (rest == half && kept & 1 == 1),
             Round::NearestAway => rest >= half,
@@ -232,6 +229,9 @@ fn from_integer(value: i128, to: Ty, style: Style) -> u64 {
             Round::Up => rest != 0 && value > 0,
         };
         kept + u64::from(grows)
+    } else {
+        // Rounded to odd, so that the rounding to the narrower format is the only one.
+        kept | u64::from(rest != 0)
     };
     let scaled = kept as f64 * (1_u64 << cut) as f64;
     to_float(if value < 0 { -scaled } else { scaled }, to, style)

@@ -121,12 +121,12 @@ fn multiply(linker: &mut Linker<'_>, inst: &Inst, ty: Ty, part: Part) -> Result<
     }
     let (d, ab) = linker.same(inst, ty.bits())?;
     Ok(match (part, ty) {
-        (Part::High, Ty::U(16)) => map2(d, ab, |a: u16, b: u16| (a as u32 * b as u32 >> 16) as u16),
-        (Part::High, Ty::S(16)) => map2(d, ab, |a: i16, b: i16| (a as i32 * b as i32 >> 16) as i16),
-        (Part::High, Ty::U(32)) => map2(d, ab, |a: u32, b: u32| (a as u64 * b as u64 >> 32) as u32),
-        (Part::High, Ty::S(32)) => map2(d, ab, |a: i32, b: i32| (a as i64 * b as i64 >> 32) as i32),
-        (Part::High, Ty::U(64)) => map2(d, ab, |a: u64, b: u64| (a as u128 * b as u128 >> 64) as u64),
-        (Part::High, _) => map2(d, ab, |a: i64, b: i64| (a as i128 * b as i128 >> 64) as i64),
+        (Part::High, Ty::U(16)) => map2(d, ab, |a: u16, b: u16| ((a as u32 * b as u32) >> 16) as u16),
+        (Part::High, Ty::S(16)) => map2(d, ab, |a: i16, b: i16| ((a as i32 * b as i32) >> 16) as i16),
+        (Part::High, Ty::U(32)) => map2(d, ab, |a: u32, b: u32| ((a as u64 * b as u64) >> 32) as u32),
+        (Part::High, Ty::S(32)) => map2(d, ab, |a: i32, b: i32| ((a as i64 * b as i64) >> 32) as i32),
+        (Part::High, Ty::U(64)) => map2(d, ab, |a: u64, b: u64| ((a as u128 * b as u128) >> 64) as u64),
+        (Part::High, _) => map2(d, ab, |a: i64, b: i64| ((a as i128 * b as i128) >> 64) as i64),
         _ => with_int!(linker, ty, T => map2(d, ab, T::wrapping_mul)),
     })
 }
@@ -153,22 +153,22 @@ fn multiply_add(linker: &mut Linker<'_>, inst: &Inst, ty: Ty, part: Part) -> Res
         }
         (Part::Wide, _) => map3(d, abc, |a: i32, b: i32, c: i64| (a as i64 * b as i64).wrapping_add(c)),
         (Part::High, Ty::U(16)) => {
-            map3(d, abc, |a: u16, b: u16, c: u16| ((a as u32 * b as u32 >> 16) as u16).wrapping_add(c))
+            map3(d, abc, |a: u16, b: u16, c: u16| (((a as u32 * b as u32) >> 16) as u16).wrapping_add(c))
         }
         (Part::High, Ty::S(16)) => {
-            map3(d, abc, |a: i16, b: i16, c: i16| ((a as i32 * b as i32 >> 16) as i16).wrapping_add(c))
+            map3(d, abc, |a: i16, b: i16, c: i16| (((a as i32 * b as i32) >> 16) as i16).wrapping_add(c))
         }
         (Part::High, Ty::U(32)) => {
-            map3(d, abc, |a: u32, b: u32, c: u32| ((a as u64 * b as u64 >> 32) as u32).wrapping_add(c))
+            map3(d, abc, |a: u32, b: u32, c: u32| (((a as u64 * b as u64) >> 32) as u32).wrapping_add(c))
         }
         (Part::High, Ty::S(32)) => {
-            map3(d, abc, |a: i32, b: i32, c: i32| ((a as i64 * b as i64 >> 32) as i32).wrapping_add(c))
+            map3(d, abc, |a: i32, b: i32, c: i32| (((a as i64 * b as i64) >> 32) as i32).wrapping_add(c))
         }
         (Part::High, Ty::U(64)) => {
-            map3(d, abc, |a: u64, b: u64, c: u64| ((a as u128 * b as u128 >> 64) as u64).wrapping_add(c))
+            map3(d, abc, |a: u64, b: u64, c: u64| (((a as u128 * b as u128) >> 64) as u64).wrapping_add(c))
         }
         (Part::High, _) => {
-            map3(d, abc, |a: i64, b: i64, c: i64| ((a as i128 * b as i128 >> 64) as i64).wrapping_add(c))
+            map3(d, abc, |a: i64, b: i64, c: i64| (((a as i128 * b as i128) >> 64) as i64).wrapping_add(c))
         }
         _ => with_int!(linker, ty, T => map3(d, abc, |a: T, b: T, c: T| a.wrapping_mul(b).wrapping_add(c))),
     })
@@ -189,7 +189,7 @@ fn product24(linker: &Linker<'_>, mods: &mut Mods<'_>, ty: Ty) -> Result<impl Fn
         Part::High => 16,
         Part::Wide => return Err(linker.decoder.fail("unknown modifier `.wide`")),
     };
-    Ok(move |a, b| (low24(ty, a) * low24(ty, b) >> shift) as u32)
+    Ok(move |a, b| ((low24(ty, a) * low24(ty, b)) >> shift) as u32)
 }
 
 fn mul24(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>) -> Result<Step, PtxError> {

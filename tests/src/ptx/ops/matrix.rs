@@ -79,7 +79,9 @@ fn load(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>) -> Result<Ste
     let run: Exec = Box::new(move |ctx, _| {
         let naming = naming(slots.len());
         let mut rows = addresses(ctx, naming, &address)?;
-        rows.iter_mut().for_each(|at| *at = at.wrapping_sub(base));
+        for at in &mut rows {
+            *at = at.wrapping_sub(base);
+        }
         ctx.shared.check(naming, &rows, 16)?;
         let who = ctx.who(false);
         ctx.shared.stamp_reads(naming, &rows, 16, who)?;
@@ -113,7 +115,9 @@ fn store(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>) -> Result<St
     let run: Exec = Box::new(move |ctx, _| {
         let naming = naming(slots.len());
         let mut rows = addresses(ctx, naming, &address)?;
-        rows.iter_mut().for_each(|at| *at = at.wrapping_sub(base));
+        for at in &mut rows {
+            *at = at.wrapping_sub(base);
+        }
         ctx.shared.check(naming, &rows, 16)?;
         let who = ctx.who(false);
         ctx.shared.stamp_writes(naming, &rows, 16, who)?;

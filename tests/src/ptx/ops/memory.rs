@@ -70,7 +70,7 @@ pub(super) fn by_space(
 fn access(linker: &mut Linker<'_>, address: &Operand, mods: &mut Mods<'_>) -> Result<(Access, Ty), PtxError> {
     let address = linker.decoder.address(address)?;
     let space = mods.pick(Space::from_suffix).unwrap_or(Space::Generic);
-    let strong = ["volatile", "relaxed", "acquire", "release", "mmio"].iter().fold(false, |s, m| mods.flag(m) || s);
+    let strong = ["volatile", "relaxed", "acquire", "release", "mmio"].iter().any(|m| mods.flag(m));
     for scope in ["cta", "cluster", "gpu", "sys", "weak"] {
         mods.flag(scope);
     }
@@ -97,8 +97,7 @@ fn access(linker: &mut Linker<'_>, address: &Operand, mods: &mut Mods<'_>) -> Re
     }
     // A variable's own space is more than the instruction says: a formal parameter of a function is local.
     let space = match (space, address.home) {
-        (Space::Param, Some(home @ (Space::Local | Space::Param))) => home,
-        (Space::Param, None) => Space::Param,
+        (Space::Param, Some(Space::Local)) => Space::Local,
         (Space::Generic, Some(home)) => home,
         (space, Some(home)) if space != home => {
             return Err(linker.decoder.fail("the variable lies in another space"));

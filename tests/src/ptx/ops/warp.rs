@@ -118,9 +118,11 @@ fn vote(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>) -> Result<Ste
     ))
 }
 
+/// Joins two lanes' values.
+type Fold = fn(u32, u32) -> u32;
+
 fn redux(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>) -> Result<Step, PtxError> {
     needs_sync(linker, mods)?;
-    type Fold = fn(u32, u32) -> u32;
     let operations = ["add", "min", "max", "and", "or", "xor"];
     let operation = mods.pick(|m| operations.into_iter().find(|name| *name == m));
     let ty = linker.ty(mods)?;

@@ -1,0 +1,14 @@
+/// Partial sums of wgrad in tiles of 128 channels; see [`weight_gradient`].
+///
+/// # Safety
+/// As for [`weight_gradient`].
+#[inline(always)]
+pub unsafe fn conv2d_dw_runs_128<E: Num<Acc = f32>>(
+    dy: *mut E,
+    x: *mut E,
+    partial: *mut f32,
+    product: WeightGradient,
+) {
+    // SAFETY: by this function's contract.
+    unsafe { weight_gradient::<E, 128>(dy, x, partial, &product) };
+}

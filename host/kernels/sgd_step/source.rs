@@ -1,0 +1,49 @@
+/// Steps each weight once.
+///
+/// # Safety
+/// `dw` is valid for reads, `w` and `velocity` for reads and writes of `b · n` elements, `numbers` for reads of four;
+/// `copy` for writes of `b · n` where `copies` is not zero. What is written overlaps nothing else.
+#[inline(always)]
+pub unsafe fn sgd_step<E: Float>(
+    w: *mut <E as Num>::Acc,
+    velocity: *mut <E as Num>::Acc,
+    dw: *mut E,
+    copy: *mut E,
+    numbers: *mut <E as Num>::Acc,
+    b: i32,
+    n: i32,
+    copies: u32,
+    block_size: i32,
+) {
+    // SAFETY: by this function's contract; each element is one thread's.
+    unsafe {
+        let (rate, momentum) = (*numbers, *numbers.add(1));
+        let (weight_decay, grad_scale) = (*numbers.add(2), *numbers.add(3));
+        for_each_batch::<BATCH>(b as u64 * n as u64, block_size as u64, |first, step, end| {
+            // Places past the end read the first element again, so that the loads need no branch.
+            let place = |u: u64| {
+                let index = first + u * step;
+                (if index < end { index } else { first }) as usize
+            };
+            let load = |u: u64| (*w.add(place(u)), *velocity.add(place(u)), *dw.add(place(u)));
+            let loaded = [load(0), load(1), load(2), load(3)];
+            let store = |u: u64, (weight, speed, gradient): (E::Acc, E::Acc, E)| {
+                let index = first + u * step;
+                if index < end {
+                    let gradient = E::Acc::fma(weight_decay, weight, grad_scale * gradient.widen());
+                    let speed = E::Acc::fma(momentum, speed, gradient);
+                    let weight = E::Acc::fma(-rate, speed, weight);
+                    *velocity.add(index as usize) = speed;
+                    *w.add(index as usize) = weight;
+                    if copies != 0 {
+                        *copy.add(index as usize) = E::narrow(weight);
+                    }
+                }
+            };
+            store(0, loaded[0]);
+            store(1, loaded[1]);
+            store(2, loaded[2]);
+            store(3, loaded[3]);
+        });
+    }
+}
