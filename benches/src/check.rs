@@ -35,7 +35,8 @@ pub fn output(place: &dyn Place, case: &Case, buffer: usize, start: u64, inputs:
     for (first, count) in windows(case, buffer, elements) {
         let mut bytes = vec![0; count as usize * size];
         place.download(start + first * size as u64, &mut bytes)?;
-        let wrong = bytes.par_chunks_exact(size).zip(first..first + count).find_map_first(|(found, index)| {
+        let wrong = bytes.par_chunks_exact(size).enumerate().find_map_first(|(number, found)| {
+            let index = first + number as u64;
             let expected = case.problem.expect(case.direction, buffer, index, inputs);
             compare(case.dtype, found, expected, inputs)
                 .map(|what| format!("element {index} of buffer {buffer} {what}"))

@@ -1,10 +1,10 @@
 //! One case from nothing to a time: memory, verification, bursts, the median.
 
-use cotangent::LaunchOptions;
+use cotangent::Workspace;
 use cotangent::verify::{AnyKernel, Call, encode, kernel};
 use serde::Serialize;
 
-use crate::case::{Buffer, Case};
+use crate::case::{Buffer, Case, Kind};
 use crate::check::{self, FILL, POISON};
 use crate::error::{Error, Result};
 use crate::pattern::Pattern;
@@ -15,6 +15,9 @@ const GAP: u64 = 512;
 
 /// A footprint of this many bytes measures latency: it does not rotate.
 const LATENCY_BYTES: u64 = 64 << 10;
+
+/// Bytes of workspace that a launch limited by arithmetic gets, whether it wants them or not.
+const WORKSPACE: u64 = 64 << 20;
 
 /// How many times the cache the inputs rotate through.
 const CACHES: u64 = 4;
@@ -39,9 +42,9 @@ pub struct Protocol {
 impl Protocol {
     /// For records.
     pub const FULL: Self = Self {
-        bursts: 20,
+        bursts: 15,
         least_bursts: 3,
-        budget_us: 100_000.0,
+        budget_us: 60_000.0,
         burst_us: 1000.0,
         rotation_us: 5000.0,
         launches: 512,
@@ -66,10 +69,13 @@ struct Layout {
     /// The byte of a set at which each buffer starts.
     starts: Vec<u64>,
     set_bytes: u64,
+    /// The sets lie behind the workspace.
+    workspace_bytes: u64,
 }
 
 impl Layout {
-    fn new(case: &Case, buffers: &[Buffer]) -> Self {
+    fn new(case: &Case) -> Self {
+        let buffers = case.problem.buffers(case.direction);
         let size = case.dtype.size() as u64;
         let mut end = 0;
         let starts = buffers
@@ -80,7 +86,13 @@ impl Layout {
                 start
             })
             .collect();
-        Self { starts, set_bytes: u64::next_multiple_of(end + GAP, GAP) }
+        let workspace_bytes = if case.kind == Kind::Compute { WORKSPACE } else { 0 };
+        Self { starts, set_bytes: u64::next_multiple_of(end + GAP, GAP), workspace_bytes }
+    }
+
+    /// Where a set begins in the block.
+    fn set(&self, number: usize) -> u64 {
+        self.workspace_bytes + number as u64 * self.set_bytes
     }
 }
 
@@ -96,8 +108,7 @@ pub fn sets(case: &Case, cache_bytes: u64, protocol: &Protocol) -> usize {
 
 /// The bytes that a case needs of a place.
 pub fn needs(case: &Case, cache_bytes: u64, protocol: &Protocol) -> u64 {
-    let layout = Layout::new(case, &case.problem.buffers(case.direction));
-    layout.set_bytes * sets(case, cache_bytes, protocol) as u64
+    Layout::new(case).set(sets(case, cache_bytes, protocol))
 }
 
 /// A case whose buffers lie ready.
@@ -120,9 +131,9 @@ impl<'a> Prepared<'a> {
     pub fn new(place: &'a dyn Place, case: &'a Case, protocol: &Protocol) -> Result<Self> {
         let Case { problem, direction, dtype, .. } = case;
         let buffers = problem.buffers(*direction);
-        let layout = Layout::new(case, &buffers);
+        let layout = Layout::new(case);
         let sets = sets(case, place.cache_bytes(), protocol);
-        let needs = layout.set_bytes * sets as u64;
+        let needs = layout.set(sets);
         if needs > place.reserved() {
             return Err(Error::Room { case: case.to_string(), needs, room: place.reserved() });
         }
@@ -140,16 +151,19 @@ impl<'a> Prepared<'a> {
 
     /// The launch without its memory.
     fn call(&self) -> Call<'_> {
-        let options = self.place.options();
-        let options: LaunchOptions<'_> = match self.case.problem.rows() {
-            Some(rows) => options.rows(rows),
-            None => options,
-        };
+        let mut options = self.place.options();
+        if let Some(rows) = self.case.problem.rows() {
+            options = options.rows(rows);
+        }
+        if self.layout.workspace_bytes > 0 && self.place.gpu().is_some() {
+            let (address, bytes) = (self.place.base(), self.layout.workspace_bytes);
+            options = options.workspace(Workspace { address, bytes });
+        }
         Call { kernel: &*self.kernel, extents: &self.extents, scalar: &self.scalar, options }
     }
 
     fn addresses(&self, set: usize) -> Vec<u64> {
-        let base = self.place.base() + set as u64 * self.layout.set_bytes;
+        let base = self.place.base() + self.layout.set(set);
         self.layout.starts.iter().map(|start| base + start).collect()
     }
 
@@ -167,23 +181,25 @@ impl<'a> Prepared<'a> {
     /// [`Error::Wrong`], and whatever the launch answers.
     pub fn verify(&self, inputs: &Pattern) -> Result<()> {
         let (place, size) = (self.place, self.case.dtype.size() as u64);
-        place.fill(0, self.layout.set_bytes, POISON)?;
-        for (number, (buffer, &start)) in self.buffers.iter().zip(&self.layout.starts).enumerate() {
+        let first = self.layout.set(0);
+        place.fill(0, first + self.layout.set_bytes, POISON)?;
+        for (number, (buffer, start)) in self.buffers.iter().zip(&self.layout.starts).enumerate() {
+            let start = first + start;
             if !buffer.output {
                 self.fill_input(number, start, buffer.elements * size, inputs)?;
             }
         }
         self.launch(&self.call(), &self.addresses(0))?;
         place.synchronize()?;
-        for (number, (buffer, &start)) in self.buffers.iter().zip(&self.layout.starts).enumerate() {
+        for (number, (buffer, start)) in self.buffers.iter().zip(&self.layout.starts).enumerate() {
+            let start = first + start;
             if buffer.output {
                 check::output(place, self.case, number, start, inputs)?;
                 self.check_gap(start - GAP / 2, number)?;
                 self.check_gap(start + buffer.elements * size, number)?;
             }
         }
-        (1..self.sets as u64)
-            .try_for_each(|set| place.copy(set * self.layout.set_bytes, 0, self.layout.set_bytes))?;
+        (1..self.sets).try_for_each(|set| place.copy(self.layout.set(set), first, self.layout.set_bytes))?;
         place.synchronize()
     }
 
@@ -241,7 +257,7 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Makes a burst as long as the protocol wants it.
+/// Makes a burst as long as the protocol wants it, and warms it up.
 fn sized<'a>(
     protocol: &Protocol,
     sets: usize,

@@ -7,9 +7,7 @@
 //! equal runs of pixels and leave partial sums, which [`conv2d_dw_reduce`] adds in their order.
 
 use crate::divmod::FastDivmod;
-use crate::gpu::{
-    block_idx_x, grid_dim_x, load_if, shared_load, shared_store, sync_threads, thread_idx_x,
-};
+use crate::gpu::{block_idx_x, grid_dim_x, load_if, shared_load, shared_store, sync_threads, thread_idx_x};
 use crate::num::{Num, put};
 use crate::sweep::for_each_index;
 use crate::tile::{BK, BN, Corner, Stages, Sums, multiply};

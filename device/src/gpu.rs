@@ -231,6 +231,36 @@ mod imp {
     }
 
     #[inline(always)]
+    pub(super) unsafe fn store_if<E: Copy>(take: bool, to: *mut E, element: E) {
+        let take = u32::from(take);
+        // SAFETY: by this function's contract; each arm moves exactly the element's bytes.
+        unsafe {
+            macro_rules! store {
+                ($word:ty, $register:ident, $ty:literal, $value:expr) => {{
+                    let value: $word = $value;
+                    asm!(
+                        "{{",
+                        ".reg .pred take;",
+                        "setp.ne.u32 take, {take}, 0;",
+                        concat!("@take st.global.", $ty, " [{to}], {value};"),
+                        "}}",
+                        value = in($register) value,
+                        take = in(reg32) take,
+                        to = in(reg64) to,
+                        options(nostack)
+                    );
+                }};
+            }
+            match size_of::<E>() {
+                8 => store!(u64, reg64, "b64", core::mem::transmute_copy(&element)),
+                4 => store!(u32, reg32, "b32", core::mem::transmute_copy(&element)),
+                2 => store!(u16, reg16, "b16", core::mem::transmute_copy(&element)),
+                _ => store!(u16, reg16, "u8", u16::from(core::mem::transmute_copy::<E, u8>(&element))),
+            }
+        }
+    }
+
+    #[inline(always)]
     pub(super) unsafe fn store16_if(take: bool, to: *mut u8, words: [u32; 4]) {
         // SAFETY: by this function's contract; the predicate keeps a store that is not taken off the bus.
         unsafe {
@@ -298,6 +328,13 @@ mod imp {
     pub(super) unsafe fn load_if<E: Copy>(take: bool, from: *const E, otherwise: E) -> E {
         // SAFETY: by this function's contract.
         if take { unsafe { *from } } else { otherwise }
+    }
+
+    pub(super) unsafe fn store_if<E: Copy>(take: bool, to: *mut E, element: E) {
+        if take {
+            // SAFETY: by this function's contract.
+            unsafe { *to = element };
+        }
     }
 
     pub(super) unsafe fn store16_if(take: bool, to: *mut u8, words: [u32; 4]) {
@@ -452,6 +489,16 @@ pub unsafe fn load16_if(take: bool, from: *const u8) -> [u32; 4] {
 pub unsafe fn load_if<E: Copy>(take: bool, from: *const E, otherwise: E) -> E {
     // SAFETY: by this function's contract.
     unsafe { imp::load_if(take, from, otherwise) }
+}
+
+/// Stores one element, or nothing; predicated.
+///
+/// # Safety
+/// When taken, `to` is valid for a write of one element of global memory.
+#[inline(always)]
+pub unsafe fn store_if<E: Copy>(take: bool, to: *mut E, element: E) {
+    // SAFETY: by this function's contract.
+    unsafe { imp::store_if(take, to, element) }
 }
 
 /// Four words to a 16-byte aligned address, or nothing.

@@ -18,7 +18,7 @@ pub use crate::math::{Float, Real, max};
 pub use crate::num::{Bf16, F16, Num, copy_or_add, put};
 pub use crate::reduce::across_block;
 pub use crate::relu::{relu_backward, relu_forward};
-pub use crate::rows::{Rows, gather_rows, scatter_rows};
+pub use crate::rows::*;
 pub use crate::sgd_step::sgd_step;
 pub use crate::softmax_cross_entropy::{
     for_each_row, softmax_cross_entropy_backward, softmax_cross_entropy_forward,
@@ -26,7 +26,5 @@ pub use crate::softmax_cross_entropy::{
 pub use crate::sweep::{for_each_batch, for_each_index};
 pub use crate::tile::*;
 pub use crate::transpose::{Tiles, Transpose, transpose_aligned, transpose_shared};
-pub use crate::upsample_nearest2d::{
-    Enlarged, SHORT_ROW, Windows, enlarge_piecemeal, upsample_nearest2d_backward, upsample_nearest2d_forward,
-};
+pub use crate::upsample_nearest2d::*;
 pub use crate::vector::{Readable, Unaligned, lane, lanes, set_lane};

@@ -6,29 +6,29 @@
 //! two aligned vectors and shifted. Vectors that cross a row's end or a tensor's edge go element by element.
 
 use crate::divmod::FastDivmod64;
-use crate::gpu::{load_if, store16_if};
+use crate::gpu::{load_if, store_if, store16_if};
 use crate::num::{Num, copy_or_add};
 use crate::sweep::{for_each_batch, for_each_index};
-use crate::vector::{Readable, Unaligned, lanes, set_lane};
+use crate::vector::{Readable, Unaligned, lane, lanes, set_lane};
 
 /// Vectors that a thread keeps in flight.
-const BATCH: u64 = 4;
+pub const BATCH: u64 = 4;
 
 /// Calls `make` for each place in a batch. Written out: arrays that a loop indexes can land in local memory.
 #[inline(always)]
-fn batch<T>(make: impl Fn(u64) -> T) -> [T; BATCH as usize] {
+pub fn batch<T>(make: impl Fn(u64) -> T) -> [T; BATCH as usize] {
     [make(0), make(1), make(2), make(3)]
 }
 
 /// The places in a batch whose vector was not loaded whole, as bits.
 #[inline(always)]
-fn piecemeal(loads: &[Unaligned; BATCH as usize]) -> u32 {
+pub fn piecemeal(loads: &[Unaligned; BATCH as usize]) -> u32 {
     let bit = |u: usize| u32::from(!loads[u].taken()) << u;
     bit(0) | bit(1) | bit(2) | bit(3)
 }
 
 /// Rows shorter than this many bytes are scattered by elements: too few of their vectors are whole.
-const SHORT_ROW: u64 = 64;
+pub const SHORT_ROW: u64 = 64;
 
 /// Where the elements of a contiguous output come from: column `c` of row `r` is column `c − shift` of row r of
 /// the source when that is below `valid`, else `fill`.
@@ -93,6 +93,9 @@ pub unsafe fn gather_rows<E: Num>(
     let skew = (to as u64 & 15) / size;
     let vectors = (total + skew).div_ceil(lanes);
     let tile = (block as u64).div_ceil(lanes);
+    // Then every vector's source lies on a boundary too.
+    let first_column = (source.from as u64).wrapping_sub((source.shift as u64).wrapping_mul(size));
+    let aligned = (to as u64 | first_column | source.pitch * size | row.divisor() * size) & 15 == 0;
     for_each_batch::<BATCH>(vectors, tile, |first, step, end| {
         let starts = |u: u64| ((first + u * step) * lanes).wrapping_sub(skew);
         let loads = batch(|u| {
@@ -112,12 +115,16 @@ pub unsafe fn gather_rows<E: Num>(
             // SAFETY: the vector lies in one row of the source, and the vectors around it in the source.
             unsafe { Unaligned::load_if(take, address) }
         });
-        batch(|u| {
-            let load = loads[u as usize];
+        let store = |u: u64, words: [u32; 4]| {
             let place = to.wrapping_add(starts(u) as usize).cast::<u8>();
             // SAFETY: a whole vector lies inside the output, on a boundary, and belongs to this thread.
-            unsafe { store16_if(load.taken(), place, load.words::<E>()) };
-        });
+            unsafe { store16_if(loads[u as usize].taken(), place, words) };
+        };
+        if aligned {
+            batch(|u| store(u, loads[u as usize].aligned_words()));
+        } else {
+            batch(|u| store(u, loads[u as usize].words::<E>()));
+        }
         let mut rest = piecemeal(&loads);
         while rest != 0 {
             let u = u64::from(rest.trailing_zeros());
@@ -203,6 +210,8 @@ pub unsafe fn scatter_rows<E: Num>(
     }
     let readable = Readable::new(from, total);
     let tile = (block as u64).div_ceil(lanes);
+    // Then every window starts on a boundary, and so does its source.
+    let aligned = (to as u64 | from as u64 | pitch * size | width * size) & 15 == 0;
     for_each_batch::<BATCH>(rows * vectors.divisor(), tile, |first, step, end| {
         // The row, the window's start as an address, and the column where the vector starts; it wraps when
         // that lies before the window.
@@ -222,32 +231,60 @@ pub unsafe fn scatter_rows<E: Num>(
             // SAFETY: the vector lies in one row, and the vectors around it in the source.
             unsafe { Unaligned::load_if(take, address) }
         });
-        batch(|u| {
-            let load = loads[u as usize];
+        let store = |u: u64, words: [u32; 4]| {
             let (_, window, column) = places(u);
             let place = window.wrapping_add(column.wrapping_mul(size)) as *mut u8;
             // SAFETY: a whole vector lies inside the window, on a boundary, and belongs to this thread.
-            unsafe { store16_if(load.taken(), place, load.words::<E>()) };
-        });
+            unsafe { store16_if(loads[u as usize].taken(), place, words) };
+        };
+        if aligned {
+            batch(|u| store(u, loads[u as usize].aligned_words()));
+        } else {
+            batch(|u| store(u, loads[u as usize].words::<E>()));
+        }
         let mut rest = piecemeal(&loads);
         while rest != 0 {
             let u = u64::from(rest.trailing_zeros());
             rest &= rest - 1;
             if first + u * step < end {
                 let (r, window, column) = places(u);
-                let window = window as *mut E;
-                let mut lane = 0;
-                while lane < lanes {
-                    let c = column.wrapping_add(lane);
-                    if c < width {
-                        // SAFETY: the element lies in the window and is this thread's.
-                        unsafe { *window.wrapping_add(c as usize) = *from.add((r * width + c) as usize) };
-                    }
-                    lane += 1;
-                }
+                let inside = |lane: u64| column.wrapping_add(lane) < width;
+                let at = |lane: u64| (r * width).wrapping_add(column.wrapping_add(lane)) as usize;
+                // SAFETY: the elements that are inside lie in the row, and their vector is this thread's.
+                unsafe { move_lanes(inside, |lane| from.wrapping_add(at(lane)), window as *mut E, column) };
             }
         }
     });
+}
+
+/// Moves those elements of a vector that are `inside`, from wherever they lie to `to` from `column` on. All of
+/// them are loaded before the first is stored.
+///
+/// # Safety
+/// The elements that are inside are valid for reads at their source and for writes at `to`, and belong to this
+/// thread.
+#[inline(always)]
+pub unsafe fn move_lanes<E: Num>(
+    inside: impl Fn(u64) -> bool,
+    from: impl Fn(u64) -> *const E,
+    to: *mut E,
+    column: u64,
+) {
+    let zero = E::narrow(E::ZERO);
+    let mut words = [0; 4];
+    let mut j = 0;
+    while j < lanes::<E>() as u64 {
+        // SAFETY: by this function's contract.
+        set_lane(&mut words, j as usize, unsafe { load_if(inside(j), from(j), zero) });
+        j += 1;
+    }
+    j = 0;
+    while j < lanes::<E>() as u64 {
+        let place = to.wrapping_add(column.wrapping_add(j) as usize);
+        // SAFETY: by this function's contract.
+        unsafe { store_if(inside(j), place, lane::<E>(&words, j as usize)) };
+        j += 1;
+    }
 }
 
 /// [`scatter_rows`] element by element: for rows too short to hold whole vectors, and to accumulate.
@@ -271,14 +308,24 @@ unsafe fn scatter_elements<E: Num>(
             // SAFETY: the index is below `total`.
             unsafe { *from.add((if index < end { index } else { first }) as usize) }
         });
-        batch(|u| {
+        let place = |u: u64| {
             let index = first + u * step;
-            if index < end {
-                let (r, c) = row.divmod(index);
-                let element = elements[u as usize];
+            let (r, c) = row.divmod(if index < end { index } else { first });
+            (index < end, to.wrapping_add((r * pitch + c) as usize))
+        };
+        if accumulate == 0 {
+            batch(|u| {
+                let (take, to) = place(u);
                 // SAFETY: the element lies in its row's window and is this thread's.
-                unsafe { copy_or_add(&raw const element, to.add((r * pitch + c) as usize), accumulate) };
-            }
-        });
+                unsafe { store_if(take, to, elements[u as usize]) };
+            });
+        } else {
+            batch(|u| {
+                if let (true, to) = place(u) {
+                    // SAFETY: as above.
+                    unsafe { copy_or_add(&raw const elements[u as usize], to, accumulate) };
+                }
+            });
+        }
     });
 }

@@ -5,62 +5,87 @@
 //!
 //! Mapping: one thread a 16-byte vector of the output. A vector inside one row, for horizontal scales up to 4,
 //! is made from whole vectors of the input; the rest goes element by element. A block covers `block_ow`
-//! (backward: `block_iw`) consecutive elements of the output's rows laid end to end.
+//! (backward: `block_iw`) consecutive elements of the output's rows laid end to end; the forward pass counts
+//! rows that repeat each other once where they lie on boundaries.
 
 use crate::divmod::{FastDivmod, FastDivmod64};
 use crate::gpu::{load_if, store16_if};
 use crate::num::{Num, put};
+use crate::rows::{BATCH, SHORT_ROW, batch, move_lanes, piecemeal};
 use crate::sweep::{for_each_batch, for_each_index};
 use crate::vector::{Readable, Unaligned, lane, lanes, set_lane};
 
-/// The input of an upsampling, and how to find an output row's source in it.
+/// The input of an upsampling. An output row repeats input row `r / scale_h`: planes need no division, since
+/// their rows follow each other on both sides.
 #[derive(Clone, Copy)]
 pub struct Enlarged<E> {
     /// The input's first element.
     pub x: *const E,
-    /// Rows and columns of an input plane.
-    pub h: u64,
-    /// Columns of an input plane.
+    /// Columns of an input row.
     pub w: u64,
-    /// Divides by the rows of an output plane.
-    pub plane: FastDivmod64,
-    /// Rows of the output a row of the input.
-    pub scale_h: FastDivmod,
     /// Columns of the output a column of the input.
     pub scale_w: FastDivmod,
+    /// The input's elements, as memory.
+    pub readable: Readable,
 }
 
 impl<E: Num> Enlarged<E> {
-    /// The input row that output row `r` repeats.
+    /// The source of column `c` of an output row that repeats input row `r`.
     #[inline(always)]
-    pub fn row(&self, r: u64) -> *const E {
-        let (bc, line) = self.plane.divmod(r);
-        let ih = u64::from(self.scale_h.div(line as u32));
-        self.x.wrapping_add(((bc * self.h + ih) * self.w) as usize)
+    pub fn place(&self, r: u64, c: u64) -> *const E {
+        self.x.wrapping_add((r * self.w + u64::from(self.scale_w.div(c as u32))) as usize)
     }
 
-    /// A vector of output row `r` from column `c` on, for a horizontal scale of `SCALE`.
+    /// Starts the load of the vector from column `c` on, if it can be had as a whole.
+    ///
+    /// # Safety
+    /// When taken, the row is inside the input.
     #[inline(always)]
-    pub fn expand<const SCALE: usize>(words: &[u32; 4], phase: usize) -> [u32; 4] {
-        // With `phase = c % SCALE`, lane j shows element `(phase + j) / SCALE`, which is one of two.
-        let mut expanded = [0; 4];
-        let mut j = 0;
-        while j < lanes::<E>() {
-            let (near, rest) = (j / SCALE, j % SCALE);
-            let far = lane::<E>(words, near + 1);
-            let near = lane::<E>(words, near);
-            set_lane(&mut expanded, j, if phase + rest >= SCALE { far } else { near });
-            j += 1;
-        }
-        expanded
+    pub unsafe fn load_if(&self, take: bool, r: u64, c: u64) -> Unaligned {
+        let address = self.place(r, c) as u64;
+        let take = take & (self.scale_w.divisor() <= 4) & self.readable.covers(address);
+        // SAFETY: a vector needs no more elements than it has lanes, from its first one's source on.
+        unsafe { Unaligned::load_if(take, address) }
     }
+
+    /// A vector from column `c` on, made from the one that starts at its source.
+    #[inline(always)]
+    pub fn expand(&self, words: [u32; 4], c: u64) -> [u32; 4] {
+        let (_, phase) = self.scale_w.divmod(c as u32);
+        match self.scale_w.divisor() {
+            1 => words,
+            2 => expand_by::<E, 2>(&words, phase as usize),
+            3 => expand_by::<E, 3>(&words, phase as usize),
+            _ => expand_by::<E, 4>(&words, phase as usize),
+        }
+    }
+}
+
+/// Repeats elements `SCALE` times from `phase` repetitions into the first one: lane j shows element
+/// `(phase + j) / SCALE`, which is one of two.
+#[inline(always)]
+pub fn expand_by<E: Num, const SCALE: usize>(words: &[u32; 4], phase: usize) -> [u32; 4] {
+    let mut expanded = [0; 4];
+    let mut j = 0;
+    while j < lanes::<E>() {
+        let (near, rest) = (j / SCALE, j % SCALE);
+        let far = lane::<E>(words, near + 1);
+        let near = lane::<E>(words, near);
+        set_lane(&mut expanded, j, if phase + rest >= SCALE { far } else { near });
+        j += 1;
+    }
+    expanded
 }
 
 /// Copies each element of `x` over its `scale_h × scale_w` window of `y`.
 ///
+/// Where the output's rows lie on 16-byte boundaries, a thread makes a vector once and stores it to the
+/// `scale_h` rows that repeat it. Elsewhere every output row goes by itself.
+///
 /// # Safety
 /// `x` is valid for reads of `b · c · h · w` elements, `y` for writes of `b · c · oh · ow`; they do not overlap;
-/// `oh = h · scale_h`, `ow = w · scale_w`. `row` divides by `ow` and `plane` by `oh`.
+/// `oh = h · scale_h`, `ow = w · scale_w`. `row` divides by `ow`, `vectors` by the number of aligned vectors that an
+/// output row can touch, `tall` by `scale_h`.
 #[inline(always)]
 pub unsafe fn upsample_nearest2d_forward<E: Num>(
     x: *mut E,
@@ -72,103 +97,138 @@ pub unsafe fn upsample_nearest2d_forward<E: Num>(
     oh: i32,
     ow: i32,
     row: FastDivmod64,
-    plane: FastDivmod64,
-    scale_h: FastDivmod,
+    vectors: FastDivmod64,
+    tall: FastDivmod64,
+    scale_h: i32,
     scale_w: FastDivmod,
     block_ow: i32,
 ) {
-    let size = size_of::<E>() as u64;
-    let lanes = lanes::<E>() as u64;
-    let total = b as u64 * c as u64 * oh as u64 * ow as u64;
-    let source = Enlarged { x, h: h as u64, w: w as u64, plane, scale_h, scale_w };
-    let readable = Readable::new(x, b as u64 * c as u64 * h as u64 * w as u64);
-    // Elements by which the first vector starts before the output.
-    let skew = (y as u64 & 15) / size;
+    let (lanes, size) = (lanes::<E>() as u64, size_of::<E>() as u64);
+    let (w, width) = (w as u64, ow as u64);
+    let rows = b as u64 * c as u64 * h as u64;
+    let source = Enlarged { x, w, scale_w, readable: Readable::new(x, rows * w) };
     let tile = (block_ow as u64).div_ceil(lanes);
-    for_each_batch::<2>((total + skew).div_ceil(lanes), tile, |first, step, end| {
-        let begin = |u: u64| {
-            let index = ((first + u * step) * lanes).wrapping_sub(skew);
-            let (r, column) = row.divmod(if index < total { index } else { 0 });
-            let (iw, phase) = scale_w.divmod(column as u32);
-            let address = source.row(r).wrapping_add(iw as usize) as u64;
-            // Bitwise, so that no branch parts the loads.
-            let take = (first + u * step < end)
-                & (index < total)
-                & (index.wrapping_add(lanes) <= total)
-                & (column + lanes <= row.divisor())
-                & (scale_w.divisor() <= 4)
-                & readable.covers(address);
-            // SAFETY: a vector's elements start at the first one's source, and the vectors around that lie in x.
-            (index, phase as usize, unsafe { Unaligned::load_if(take, address) })
-        };
-        let finish = |(index, phase, load): (u64, usize, Unaligned)| {
-            let words = load.words::<E>();
-            let words = match scale_w.divisor() {
-                1 => words,
-                2 => Enlarged::<E>::expand::<2>(&words, phase),
-                3 => Enlarged::<E>::expand::<3>(&words, phase),
-                _ => Enlarged::<E>::expand::<4>(&words, phase),
-            };
-            // SAFETY: a vector inside the output lies on a boundary and belongs to this thread.
-            unsafe { store16_if(load.taken(), y.wrapping_add(index as usize).cast(), words) };
-        };
-        let (near, far) = (begin(0), begin(1));
-        finish(near);
-        finish(far);
-        let mut u = 0;
-        while u < 2 {
-            let (index, load) = if u == 0 { (near.0, near.2) } else { (far.0, far.2) };
-            if first + u * step < end && !load.taken() {
-                // SAFETY: the vector is this thread's.
-                unsafe { enlarge_piecemeal(&source, y, total, row, index) };
+    // SAFETY: by this function's contract.
+    unsafe {
+        if (y as u64 | width * size) & 15 == 0 {
+            for_each_batch::<BATCH>(rows * vectors.divisor(), tile, |first, step, end| {
+                enlarge_aligned(source, y, vectors, scale_h, width, first, step, end);
+            });
+        } else if width * size >= SHORT_ROW {
+            let rows = b as u64 * c as u64 * oh as u64;
+            for_each_batch::<BATCH>(rows * vectors.divisor(), tile, |first, step, end| {
+                enlarge_rows(source, y, vectors, tall, width, first, step, end);
+            });
+        } else {
+            for_each_index(b as u64 * c as u64 * oh as u64 * width, block_ow, |index| {
+                let (r, column) = row.divmod(index);
+                *y.add(index as usize) = *source.place(tall.div(r), column);
+            });
+        }
+    }
+}
+
+/// A batch of vectors, each for all the rows that repeat it.
+///
+/// # Safety
+/// As for [`upsample_nearest2d_forward`], with rows of y on boundaries; the vectors are this thread's.
+#[inline(always)]
+pub unsafe fn enlarge_aligned<E: Num>(
+    source: Enlarged<E>,
+    y: *mut E,
+    vectors: FastDivmod64,
+    scale_h: i32,
+    width: u64,
+    first: u64,
+    step: u64,
+    end: u64,
+) {
+    let lanes = lanes::<E>() as u64;
+    let place = |u: u64| {
+        let item = first + u * step;
+        let (r, vector) = vectors.divmod(if item < end { item } else { first });
+        (item < end, r, vector * lanes)
+    };
+    let loads = batch(|u| {
+        let (take, r, column) = place(u);
+        // SAFETY: the row is inside the input.
+        unsafe { source.load_if(take, r, column) }
+    });
+    batch(|u| {
+        let (take, r, column) = place(u);
+        let load = loads[u as usize];
+        let mut words = source.expand(load.words::<E>(), column);
+        if take && !load.taken() {
+            words = [0; 4];
+            let mut j = 0;
+            while j < lanes {
+                let zero = E::narrow(E::ZERO);
+                // SAFETY: the column is inside the row.
+                set_lane(&mut words, j as usize, unsafe { load_if(true, source.place(r, column + j), zero) });
+                j += 1;
             }
-            u += 1;
+        }
+        let mut to = y.wrapping_add((r * scale_h as u64 * width + column) as usize);
+        let mut i = 0;
+        while i < scale_h {
+            // SAFETY: the vector lies in its row, on a boundary, and is this thread's.
+            unsafe { store16_if(take, to.cast(), words) };
+            to = to.wrapping_add(width as usize);
+            i += 1;
         }
     });
 }
 
-/// Fills one vector element by element; its index wraps when the vector starts before the output.
+/// A batch of vectors of output rows that need not lie on boundaries; what a row has of its first and last
+/// vector goes element by element.
 ///
 /// # Safety
-/// As for [`upsample_nearest2d_forward`], and no other thread has this vector.
+/// As for [`upsample_nearest2d_forward`]; the vectors are this thread's.
 #[inline(always)]
-pub unsafe fn enlarge_piecemeal<E: Num>(
-    source: &Enlarged<E>,
+pub unsafe fn enlarge_rows<E: Num>(
+    source: Enlarged<E>,
     y: *mut E,
-    total: u64,
-    row: FastDivmod64,
-    index: u64,
+    vectors: FastDivmod64,
+    tall: FastDivmod64,
+    width: u64,
+    first: u64,
+    step: u64,
+    end: u64,
 ) {
-    let lanes = lanes::<E>() as u64;
-    let whole = index < total && index + lanes <= total;
-    let first = if index < total { index } else { 0 };
-    let (mut r, mut c) = row.divmod(first);
-    let mut from = source.row(r);
-    let mut words = [0; 4];
-    let mut j = 0;
-    while j < lanes {
-        let at = index.wrapping_add(j);
-        if at < total {
-            // SAFETY: the element's source lies in x, and the element is this thread's.
-            unsafe {
-                let place = from.wrapping_add(source.scale_w.div(c as u32) as usize);
-                let element = load_if(true, place, E::narrow(E::ZERO));
-                if whole {
-                    set_lane(&mut words, j as usize, element);
-                } else {
-                    *y.wrapping_add(at as usize) = element;
-                }
-            }
-            c += 1;
-            if c == row.divisor() {
-                (r, c) = (r + 1, 0);
-                from = source.row(r);
-            }
+    let (lanes, size) = (lanes::<E>() as u64, size_of::<E>() as u64);
+    // The input row, the output row's start, and the vector's column, which wraps when it lies before the row.
+    let place = |u: u64| {
+        let item = first + u * step;
+        let (r, vector) = vectors.divmod(if item < end { item } else { first });
+        let start = y.wrapping_add((r * width) as usize);
+        (tall.div(r), start, (vector * lanes).wrapping_sub((start as u64 & 15) / size))
+    };
+    let loads = batch(|u| {
+        let (r, _, column) = place(u);
+        let inside = (column < width) & (column.wrapping_add(lanes) <= width);
+        let take = (first + u * step < end) & inside;
+        // SAFETY: the row is inside the input.
+        unsafe { source.load_if(take, r, if inside { column } else { 0 }) }
+    });
+    batch(|u| {
+        let (_, start, column) = place(u);
+        let load = loads[u as usize];
+        let words = source.expand(load.words::<E>(), column);
+        // SAFETY: the vector lies in its row, on a boundary, and is this thread's.
+        unsafe { store16_if(load.taken(), start.wrapping_add(column as usize).cast(), words) };
+    });
+    let mut rest = piecemeal(&loads);
+    while rest != 0 {
+        let u = u64::from(rest.trailing_zeros());
+        rest &= rest - 1;
+        if first + u * step < end {
+            let (r, start, column) = place(u);
+            let inside = |lane: u64| column.wrapping_add(lane) < width;
+            let from = |lane: u64| source.place(r, if inside(lane) { column.wrapping_add(lane) } else { 0 });
+            // SAFETY: the elements that are inside lie in the row, and their vector is this thread's.
+            unsafe { move_lanes(inside, from, start, column) };
         }
-        j += 1;
     }
-    // SAFETY: a vector inside the output lies on a boundary.
-    unsafe { store16_if(whole, y.wrapping_add(index as usize).cast(), words) };
 }
 
 /// The gradient of an upsampling and its shape.
@@ -219,7 +279,7 @@ impl<E: Num> Windows<E> {
     /// # Safety
     /// The windows and the aligned vectors around them lie inside dy.
     #[inline(always)]
-    pub unsafe fn sums<const SCALE: usize>(&self, window: *const E) -> [u32; 4] {
+    pub unsafe fn sums<const SCALE: usize>(&self, window: *const E, aligned: bool) -> [u32; 4] {
         let lanes = lanes::<E>();
         let mut sums = [E::ZERO; 16];
         let mut line = window as u64;
@@ -229,7 +289,7 @@ impl<E: Num> Windows<E> {
             let load = |p: usize| unsafe { Unaligned::load_if(p < SCALE, line + 16 * p as u64) };
             let loads = [load(0), load(1), load(2), load(3)];
             let mut add = |p: usize| {
-                let words = loads[p].words::<E>();
+                let words = if aligned { loads[p].aligned_words() } else { loads[p].words::<E>() };
                 let mut q = 0;
                 while q < lanes && p < SCALE {
                     let value = lane::<E>(&words, q).widen();
@@ -253,9 +313,6 @@ impl<E: Num> Windows<E> {
         words
     }
 }
-
-/// Rows of dx shorter than this many bytes go element by element: too few of their vectors are whole.
-pub const SHORT_ROW: u64 = 64;
 
 /// Sums each `scale_h × scale_w` window of `dy`, row by row, and stores or adds it.
 ///
@@ -295,6 +352,8 @@ pub unsafe fn upsample_nearest2d_backward<E: Num>(
     let readable = Readable::new(dy, b as u64 * c as u64 * oh as u64 * ow as u64);
     let skew = (dx as u64 & 15) / size;
     let tile = (block_iw as u64).div_ceil(lanes);
+    // Then every window starts on a boundary.
+    let aligned = (dy as u64 | ow as u64 * size | dx as u64 | row.divisor() * size) & 15 == 0;
     for_each_batch::<1>((total + skew).div_ceil(lanes), tile, |vector, _, _| {
         let index = (vector * lanes).wrapping_sub(skew);
         let (r, iw) = row.divmod(if index < total { index } else { 0 });
@@ -309,10 +368,10 @@ pub unsafe fn upsample_nearest2d_backward<E: Num>(
             // SAFETY: the vector lies in one row of dx on a boundary, its windows and the vectors around them in dy.
             unsafe {
                 let words = match scale_w {
-                    1 => windows.sums::<1>(window),
-                    2 => windows.sums::<2>(window),
-                    3 => windows.sums::<3>(window),
-                    _ => windows.sums::<4>(window),
+                    1 => windows.sums::<1>(window, aligned),
+                    2 => windows.sums::<2>(window, aligned),
+                    3 => windows.sums::<3>(window, aligned),
+                    _ => windows.sums::<4>(window, aligned),
                 };
                 store16_if(true, dx.wrapping_add(index as usize).cast(), words);
             }
@@ -330,8 +389,8 @@ pub unsafe fn upsample_nearest2d_backward<E: Num>(
 
 entry! { copy upsample_nearest2d_forward {
     args(x: *mut E, y: *mut E, b: i32, c: i32, h: i32, w: i32, oh: i32, ow: i32)
-    hidden(row: FastDivmod64, plane: FastDivmod64)
-    constants(scale_h: FastDivmod, scale_w: FastDivmod, block_ow: i32)
+    hidden(row: FastDivmod64, vectors: FastDivmod64, tall: FastDivmod64)
+    constants(scale_h: i32, scale_w: FastDivmod, block_ow: i32)
 } }
 
 entry! { arithmetic upsample_nearest2d_backward {

@@ -73,6 +73,12 @@ impl Unaligned {
     pub fn words<E>(self) -> [u32; 4] {
         shift_words::<E>(self.low, self.high, self.offset)
     }
+
+    /// The sixteen bytes, where the address is known to be aligned.
+    #[inline(always)]
+    pub fn aligned_words(self) -> [u32; 4] {
+        self.low
+    }
 }
 
 /// The 16 bytes that start `offset` bytes into `low:high`; the offset is a multiple of the element's size.

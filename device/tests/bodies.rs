@@ -138,6 +138,13 @@ fn pad<E: Sample>() {
     }
 }
 
+/// Aligned vectors that a row can touch, when rows follow each other from `skew` elements behind a boundary.
+fn vectors_per_row<E>(width: usize, skew: usize) -> u64 {
+    let bytes = width * size_of::<E>();
+    let aligned = (skew * size_of::<E>()) % 16 == 0 && bytes % 16 == 0;
+    (if aligned { bytes / 16 } else { bytes.div_ceil(16) + 1 }) as u64
+}
+
 fn upsample<E: Sample>() {
     for w in [1, 2, 3, 7, 16, 33, 70] {
         for (sh, sw) in [(1, 1), (2, 2), (1, 3), (3, 1), (2, 4), (1, 5), (4, 7)] {
@@ -148,13 +155,14 @@ fn upsample<E: Sample>() {
                 let mut y = Placed::<E>::new(planes * oh * ow, skew_y, |_| E::sample(3));
                 let extents = [1, planes, h, w, oh, ow].map(|extent| extent as i32);
                 let [b, c, hi, wi, ohi, owi] = extents;
-                let (row, plane) = (FastDivmod64::new(ow as u64), FastDivmod64::new(oh as u64));
-                let (scale_h, scale_w) = (FastDivmod::new(sh as u32), FastDivmod::new(sw as u32));
+                let (row, tall) = (FastDivmod64::new(ow as u64), FastDivmod64::new(sh as u64));
+                let vectors = FastDivmod64::new(vectors_per_row::<E>(ow, skew_y));
+                let (scale_h, scale_w) = (sh as i32, FastDivmod::new(sw as u32));
                 // SAFETY: the buffers have the extents that the kernel's contract names.
                 unsafe {
                     let (x, y) = (x.pointer(), y.pointer());
                     upsample_nearest2d_forward(
-                        x, y, b, c, hi, wi, ohi, owi, row, plane, scale_h, scale_w, 64,
+                        x, y, b, c, hi, wi, ohi, owi, row, vectors, tall, scale_h, scale_w, 64,
                     );
                 }
                 let (small, large) = (x.elements(), y.elements());

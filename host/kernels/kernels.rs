@@ -750,9 +750,13 @@ pub static KERNELS: &[KernelInfo] = &[
             Param { name: "oh", ty: "i32" },
             Param { name: "ow", ty: "i32" },
         ],
-        hidden: &[Param { name: "row", ty: "FastDivmod64" }, Param { name: "plane", ty: "FastDivmod64" }],
+        hidden: &[
+            Param { name: "row", ty: "FastDivmod64" },
+            Param { name: "vectors", ty: "FastDivmod64" },
+            Param { name: "tall", ty: "FastDivmod64" },
+        ],
         constants: &[
-            Constant { name: "scale_h", divisor: true },
+            Constant { name: "scale_h", divisor: false },
             Constant { name: "scale_w", divisor: true },
             Constant { name: "block_ow", divisor: false },
         ],

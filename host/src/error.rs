@@ -156,6 +156,129 @@ pub enum Error {
         problem: String,
     },
 
+    /// A tensor whose shape does not fit the others.
+    #[error("{op}: {name} has the shape {have:?}, but {need}")]
+    Shape {
+        /// The operation.
+        op: &'static str,
+        /// The tensor's name.
+        name: &'static str,
+        /// Its shape.
+        have: Vec<usize>,
+        /// What it must be.
+        need: String,
+    },
+
+    /// A tensor with gaps or in another order, where the operation needs row-major elements without gaps.
+    #[error(
+        "{op}: {name} of shape {shape:?} has the strides {strides:?}, but must be contiguous (ops::contiguous copies)"
+    )]
+    NotContiguous {
+        /// The operation.
+        op: &'static str,
+        /// The tensor's name.
+        name: &'static str,
+        /// Its shape.
+        shape: Vec<usize>,
+        /// Its strides, in elements.
+        strides: Vec<usize>,
+    },
+
+    /// A view that the tensor does not have.
+    #[error("{op} of a tensor of shape {shape:?} and strides {strides:?}: {problem}")]
+    View {
+        /// What was asked for.
+        op: &'static str,
+        /// The tensor's shape.
+        shape: Vec<usize>,
+        /// The tensor's strides, in elements.
+        strides: Vec<usize>,
+        /// What is wrong.
+        problem: String,
+    },
+
+    /// Slices and tensors of different lengths.
+    #[error("{have} elements were given for a tensor of {need}")]
+    Length {
+        /// Elements given.
+        have: usize,
+        /// Elements of the tensor.
+        need: usize,
+    },
+
+    /// An extent that a kernel's 32 bits do not hold.
+    #[error("{op}: {name} is {value}, which a kernel's 32 bits do not hold")]
+    Extent {
+        /// The operation.
+        op: &'static str,
+        /// What the number is.
+        name: &'static str,
+        /// Its value.
+        value: usize,
+    },
+
+    /// Things of two devices in one call.
+    #[error("{what} is on {has}, but the call is for {needs}")]
+    OtherDevice {
+        /// What was given.
+        what: &'static str,
+        /// Its device.
+        has: String,
+        /// The call's device.
+        needs: String,
+    },
+
+    /// An operation whose module is not loaded yet, in a recording.
+    #[error(
+        "{kernel} with the constants {constants:?} is not prepared, and loading it is no part of a recording; run          the recorded closure once, or through Stream::prepare, before Stream::capture"
+    )]
+    NotPrepared {
+        /// The kernel's name.
+        kernel: &'static str,
+        /// Its constants.
+        constants: Vec<i32>,
+    },
+
+    /// A call that cannot be part of a recording.
+    #[error("{what} cannot be done while the stream's work is prepared or recorded")]
+    Capturing {
+        /// The call.
+        what: &'static str,
+    },
+
+    /// A recording whose closure went on after an operation had failed.
+    #[error("the recording is thrown away, because an operation in it failed: {0}")]
+    CaptureFailed(String),
+
+    /// Memory that a recording cannot keep alive.
+    #[error(
+        "{what} is borrowed, and a recording outlives what it borrows; use a tensor that owns its memory"
+    )]
+    Borrowed {
+        /// What was given.
+        what: &'static str,
+    },
+
+    /// A tensor in host memory that another thread is using.
+    #[error(
+        "{what} is in use by another thread; writers of a tensor in host memory exclude each other and readers"
+    )]
+    InUse {
+        /// What was given.
+        what: &'static str,
+    },
+
+    /// A foreign tensor that cannot be taken over.
+    #[error("the DLPack tensor {0}")]
+    DlPack(String),
+
+    /// Not enough host memory.
+    #[error("out of host memory: asked for {bytes} bytes")]
+    OutOfMemory {
+        /// Bytes asked for.
+        bytes: u64,
+    },
+
     /// A device that does not exist or cannot be used.
     #[error("{0}")]
     Device(String),

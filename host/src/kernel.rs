@@ -92,7 +92,7 @@ pub trait Kernel {
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct LaunchOptions<'a> {
-    /// The stream to launch on; the device's own if none is given. The CPU has no streams.
+    /// The stream to launch on; the device's own if none is given.
     pub stream: Option<&'a crate::Stream>,
     /// Channel cat: how many rows.
     pub rows: Option<i64>,

@@ -10,18 +10,21 @@ mod divmod;
 pub mod driver;
 mod element;
 mod error;
+mod graph;
 mod kernel;
 pub mod kernels;
 pub mod launch;
 pub mod ops;
 mod plan;
 mod specialise;
+pub mod tensor;
 #[cfg(feature = "verify")]
 pub mod verify;
 
-pub use device::{Buffer, Device, Stream};
+pub use device::{Buffer, Device, Mark, Stream};
 pub use element::{DType, Element, Float, Num};
 pub use error::{Error, Result};
+pub use graph::Graph;
 pub use kernel::{Kernel, LaunchOptions, Workspace};
 pub use ops::bias_add::{BiasAddBackward, BiasAddForward};
 pub use ops::cast::{CastToBf16, CastToF16, CastToF32, CastToF64};
@@ -33,3 +36,4 @@ pub use ops::relu::{ReluBackward, ReluForward};
 pub use ops::sgd_step::SgdStep;
 pub use ops::softmax_cross_entropy::{SoftmaxCrossEntropyBackward, SoftmaxCrossEntropyForward};
 pub use ops::upsample_nearest2d::{UpsampleNearest2dBackward, UpsampleNearest2dForward};
+pub use tensor::{Tensor, TensorMut, TensorRef};

@@ -151,6 +151,16 @@ impl Plan {
         self.geometry = Geometry::tiles(vectors.div_ceil(tile), tile.div_ceil(batch));
     }
 
+    /// Elements of results, where they are more than the sweep's.
+    pub(crate) fn computes(&mut self, total: i64) {
+        self.work = total as u64;
+    }
+
+    /// Threads a block, where the kernel counts on a number of its own.
+    pub(crate) fn threads(&mut self, threads: u32) {
+        self.geometry.block_x = threads;
+    }
+
     /// Dynamic shared memory: `rows` rows of `pitch(bytes an element)` bytes.
     pub(crate) fn shared_bytes(&mut self, rows: u32, pitch: impl Fn(u32) -> u32) {
         self.geometry.shared_bytes = rows * pitch(self.dtype.size() as u32);

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cotangent::launch::Access;
-use cotangent::verify::{Call, Executor, Failure, HostBuffer};
-use cotangent::{DType, Device, kernels};
+use cotangent::launch::{Access, Target};
+use cotangent::verify::{Call, Case, Executor, Failure, Grid, HostBuffer, kernel};
+use cotangent::{DType, Device, LaunchOptions, Workspace, kernels};
 
 use crate::ptx::{Launch, Machine, Memory, Module, Options};
 
@@ -13,14 +13,38 @@ use crate::ptx::{Launch, Machine, Memory, Module, Options};
 /// values, races.
 #[derive(Debug, Default)]
 pub struct PtxMachine {
+    target: Option<Target>,
     modules: Mutex<HashMap<String, Arc<Module>>>,
 }
 
 impl PtxMachine {
-    /// A machine that has read no module yet.
+    /// A machine that runs the portable kernels.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A machine that runs what is planned for a target.
+    #[must_use]
+    pub fn planned(target: Target) -> Self {
+        Self { target: Some(target), modules: Mutex::default() }
+    }
+
+    /// What a call launches, and the workspace of it.
+    fn launches(
+        &self,
+        call: &Call<'_>,
+        addresses: &[u64],
+        memory: &mut Memory,
+    ) -> Result<Vec<cotangent::launch::Launch>, Failure> {
+        let Some(target) = &self.target else { return Ok(vec![call.prepare(addresses)?]) };
+        let bytes = call.workspace_bytes(addresses, target)?;
+        let mut call = *call;
+        if bytes > 0 {
+            let workspace = memory.alloc("workspace", bytes as usize, 0);
+            call.options.workspace = Some(Workspace { address: memory.address(workspace), bytes });
+        }
+        call.plan(addresses, target)
     }
 
     /// The module of this text, read once.
@@ -82,9 +106,10 @@ impl Executor for PtxMachine {
             })
             .collect();
         let addresses: Vec<_> = placed.iter().map(|&at| memory.address(at)).collect();
-        let launch = call.prepare(&addresses)?;
-        if launch.work() > 0 {
-            self.launch(&launch, &mut memory)?;
+        for launch in self.launches(call, &addresses, &mut memory)? {
+            if launch.work() > 0 {
+                self.launch(&launch, &mut memory)?;
+            }
         }
         for (&at, buffer) in placed.iter().zip(buffers) {
             let size = buffer.element_bytes;
@@ -102,36 +127,44 @@ impl Executor for PtxMachine {
     }
 }
 
-/// Where device code runs in the tests: a GPU where there is one, else the PTX machine.
-#[derive(Debug)]
-pub enum Target {
-    /// The first GPU.
-    Gpu(Device),
-    /// The PTX that ships, executed under a checker.
-    Machine(PtxMachine),
-}
-
-impl Target {
-    /// The first GPU, or the machine. Which it is goes to the test's output.
-    #[must_use]
-    pub fn new() -> Self {
-        match Device::cuda(0) {
-            Ok(device) => {
-                println!("on {device}");
-                Self::Gpu(device)
-            }
-            Err(error) => {
-                println!("on the PTX machine: {error}");
-                Self::Machine(PtxMachine::new())
-            }
+/// Where device code runs in the tests: the first GPU, or the machine where there is none. The machine runs the
+/// portable kernels, and once more what is planned for a large and for a small GPU. Which it is goes to the
+/// test's output.
+#[must_use]
+pub fn places() -> Vec<Place> {
+    match Device::cuda(0) {
+        Ok(device) => {
+            println!("on {device}");
+            vec![Place::Gpu(device)]
+        }
+        Err(error) => {
+            println!("on the PTX machine: {error}");
+            let planned = |multiprocessors| {
+                let target = Target { capability: (9, 0), multiprocessors };
+                Place::Planned(PtxMachine::planned(target), target)
+            };
+            vec![Place::Portable(PtxMachine::new()), planned(132), planned(1)]
         }
     }
+}
 
+/// Somewhere that device code runs.
+#[derive(Debug)]
+pub enum Place {
+    /// A GPU.
+    Gpu(Device),
+    /// The machine, with the portable kernels.
+    Portable(PtxMachine),
+    /// The machine, with what is planned for a target.
+    Planned(PtxMachine, Target),
+}
+
+impl Place {
     /// The element types to run a kernel for: all on a GPU; one for each of its modules on the machine.
     #[must_use]
     pub fn dtypes(&self, kernel: &str) -> Vec<DType> {
         let mut dtypes = DType::ALL.to_vec();
-        if let (Self::Machine(_), Some(info)) = (self, kernels::find(kernel)) {
+        if let (Some(info), false) = (kernels::find(kernel), matches!(self, Self::Gpu(_))) {
             let mut kinds = Vec::new();
             dtypes.retain(|dtype| {
                 let kind = dtype.kind(info.family);
@@ -142,26 +175,40 @@ impl Target {
         }
         dtypes
     }
-}
 
-impl Default for Target {
-    fn default() -> Self {
-        Self::new()
+    /// Whether a case runs something here that it does not run at a place before this one.
+    #[must_use]
+    pub fn adds(&self, case: &Case, dtype: DType) -> bool {
+        let Self::Planned(_, target) = self else { return true };
+        let plan = || -> Result<bool, Failure> {
+            let kernel = kernel(case.kernel, dtype, &case.constants)?;
+            let mut options = LaunchOptions::new().accumulate(case.accumulate);
+            options.rows = case.rows;
+            let scalar = vec![0; kernel.scalar_bytes()];
+            let mut call = Call { kernel: &*kernel, extents: &case.extents, scalar: &scalar, options };
+            let addresses: Vec<u64> = (1..=kernel.pointers() as u64).map(|i| i << 44).collect();
+            let bytes = call.workspace_bytes(&addresses, target)?;
+            call.options.workspace = Some(Workspace { address: 1 << 50, bytes });
+            Ok(call.plan(&addresses, target)?.iter().any(|launch| launch.kernel().name != case.kernel))
+        };
+        // A refusal shows where the case runs.
+        case.grid == Grid::Own && plan().unwrap_or(true)
     }
 }
 
-impl Executor for Target {
+impl Executor for Place {
     fn name(&self) -> String {
         match self {
             Self::Gpu(device) => device.name(),
-            Self::Machine(machine) => machine.name(),
+            Self::Portable(machine) => machine.name(),
+            Self::Planned(machine, target) => format!("{}, as {target:?}", machine.name()),
         }
     }
 
     fn run(&self, call: &Call<'_>, buffers: &mut [HostBuffer]) -> Result<(), Failure> {
         match self {
             Self::Gpu(device) => device.run(call, buffers),
-            Self::Machine(machine) => machine.run(call, buffers),
+            Self::Portable(machine) | Self::Planned(machine, _) => machine.run(call, buffers),
         }
     }
 }

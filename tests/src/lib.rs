@@ -1,5 +1,7 @@
 //! What only tests need: a machine that executes PTX under a checker, without a GPU.
 
+pub mod corpus;
 pub mod executor;
 pub mod ptx;
+pub mod random;
 pub mod suite;

@@ -6,17 +6,18 @@ use cotangent::launch::{Access, Launch, Touched};
 use cotangent::verify::{Call, Case, Check, Executor, Failure, HostBuffer, checks, kernel, run};
 use cotangent::{DType, Device, Kernel, LaunchOptions};
 
-use crate::executor::Target;
+use crate::executor::{Place, places};
 
 /// Runs the checks of one kind, of verification's fixed set, on device code.
 fn fixed_set(name: &str, kind: fn(&Check) -> bool) {
-    let target = Target::new();
     let checks: Vec<_> = checks(name).expect("a known kernel").into_iter().filter(kind).collect();
     assert!(!checks.is_empty(), "{name} has no such check");
-    for dtype in target.dtypes(name) {
-        for check in &checks {
-            if let Err(failure) = run(&target, check, dtype) {
-                panic!("{check}, {dtype}, on {}: {failure}", target.name());
+    for place in places() {
+        for dtype in place.dtypes(name) {
+            for check in checks.iter().filter(|check| place.adds(check.case(), dtype)) {
+                if let Err(failure) = run(&place, check, dtype) {
+                    panic!("{check}, {dtype}, on {}: {failure}", place.name());
+                }
             }
         }
     }
@@ -52,9 +53,12 @@ pub fn on_cpu(check: &Check) -> Result<(), String> {
 ///
 /// # Errors
 /// What it found, as text.
-pub fn on_target(target: &Target, check: &Check) -> Result<(), String> {
-    for dtype in [DType::U8, DType::F32] {
-        run(target, check, dtype).map_err(|failure| format!("{check}, {dtype}: {failure}"))?;
+pub fn on_device(places: &[Place], check: &Check) -> Result<(), String> {
+    for place in places {
+        for dtype in [DType::U8, DType::F32].into_iter().filter(|&dtype| place.adds(check.case(), dtype)) {
+            run(place, check, dtype)
+                .map_err(|failure| format!("{check}, {dtype}, on {}: {failure}", place.name()))?;
+        }
     }
     Ok(())
 }
@@ -81,8 +85,9 @@ impl Executor for Recorder<'_> {
 
 /// Twenty runs of a case that writes every element give the same bits, on device code and on the CPU.
 pub fn is_deterministic(case: &Case) {
-    let target = Target::new();
-    for executor in [&target as &dyn Executor, &Device::cpu()] {
+    let places = places();
+    let executors = places.iter().map(|place| place as &dyn Executor);
+    for executor in executors.chain([&Device::cpu() as &dyn Executor]) {
         for dtype in [DType::F16, DType::F32, DType::F64] {
             let recorder = Recorder { executor, outputs: Mutex::default() };
             let check = Check::Reference(case.clone());

@@ -1,8 +1,8 @@
 //! Flatten: a strided matrix into row-major order, and the gradient's way back.
 
-use cotangent::verify::{Case, Check, Data, Grid};
+use cotangent::verify::{Case, Check};
 use cotangent::{Device, FlattenBackward, FlattenForward, Kernel, LaunchOptions};
-use cotangent_tests::executor::Target;
+use cotangent_tests::random::{self, data, grid, offsets};
 use cotangent_tests::rejects_edits;
 use cotangent_tests::suite::{self, nowhere, refused};
 use proptest::prelude::*;
@@ -15,11 +15,6 @@ fn flatten_fwd_matches_reference() {
 #[test]
 fn flatten_bwd_matches_reference() {
     suite::matches_reference("flatten_backward");
-}
-
-#[test]
-fn flatten_bwd_is_adjoint_on_the_device() {
-    suite::is_adjoint("flatten_backward");
 }
 
 #[test]
@@ -77,23 +72,15 @@ fn flatten_bwd_is_deterministic() {
     suite::is_deterministic(&case.accumulate(true));
 }
 
-fn grid() -> impl Strategy<Value = Grid> {
-    prop_oneof![Just(Grid::Own), Just(Grid::One), Just(Grid::Twice)]
-}
-
-fn data() -> impl Strategy<Value = Data> {
-    prop_oneof![Just(Data::Plain), Just(Data::Special)]
-}
-
 prop_compose! {
     /// Any matrix with any strides, for the forward.
     fn any_case()(
         b in 0..40_i32, n in 0..70_i32, stride_b in 0..80_i32, stride_n in 0..80_i32,
         block_b in 1..20_i32, block_n in 1..90_i32,
-        grid in grid(), offset_in in 0..4_usize, offset_out in 0..4_usize, data in data(),
+        grid in grid(), offsets in offsets(), data in data(),
     ) -> Case {
         Case::new("flatten_forward", &[block_b, block_n], &[b, n, stride_b, stride_n])
-            .grid(grid).offsets(&[offset_in, offset_out]).data(data)
+            .grid(grid).offsets(&offsets).data(data)
     }
 }
 
@@ -102,18 +89,18 @@ prop_compose! {
     fn injective_case()(
         b in 0..40_i32, n in 0..70_i32, gap in 0..5_i32, step in 1..4_i32, by_columns in any::<bool>(),
         block_b in 1..20_i32, block_n in 1..90_i32, accumulate in any::<bool>(),
-        grid in grid(), offset_in in 0..4_usize, offset_out in 0..4_usize,
+        grid in grid(), offsets in offsets(),
     ) -> Case {
         let inner = if by_columns { b } else { n };
         let outer = inner.max(1) * step + gap;
         let [stride_b, stride_n] = if by_columns { [step, outer] } else { [outer, step] };
         Case::new("flatten_backward", &[block_b, block_n], &[b, n, stride_b, stride_n])
-            .accumulate(accumulate).grid(grid).offsets(&[offset_in, offset_out])
+            .accumulate(accumulate).grid(grid).offsets(&offsets)
     }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(random::config())]
 
     #[test]
     fn flatten_fwd_matches_formula(case in any_case()) {
@@ -130,34 +117,24 @@ proptest! {
             prop_assert_eq!(value, input[i / n * stride_b + i % n * stride_n]);
         }
     }
-
-    #[test]
-    fn flatten_fwd_stays_in_bounds(case in any_case()) {
-        suite::on_cpu(&Check::Reference(case)).map_err(TestCaseError::fail)?;
-    }
-
-    #[test]
-    fn flatten_bwd_stays_in_bounds(case in injective_case()) {
-        suite::on_cpu(&Check::Reference(case)).map_err(TestCaseError::fail)?;
-    }
-
-    #[test]
-    fn flatten_bwd_is_adjoint(case in injective_case()) {
-        suite::on_cpu(&Check::Adjoint(case.accumulate(false))).map_err(TestCaseError::fail)?;
-    }
 }
 
 #[test]
-fn flatten_stays_in_bounds_on_the_device() {
-    let target = Target::new();
-    let config = ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() };
-    let mut runner = proptest::test_runner::TestRunner::new(config);
-    let cases = (any_case(), injective_case());
-    let both = runner.run(&cases, |(forward, backward)| {
-        suite::on_target(&target, &Check::Reference(forward)).map_err(TestCaseError::fail)?;
-        suite::on_target(&target, &Check::Reference(backward)).map_err(TestCaseError::fail)
-    });
-    both.unwrap();
+fn flatten_fwd_stays_in_bounds() {
+    random::on_cpu(any_case(), Check::Reference);
+    random::on_device(any_case(), Check::Reference);
+}
+
+#[test]
+fn flatten_bwd_stays_in_bounds() {
+    random::on_cpu(injective_case(), Check::Reference);
+    random::on_device(injective_case(), Check::Reference);
+}
+
+#[test]
+fn flatten_bwd_is_adjoint() {
+    suite::is_adjoint("flatten_backward");
+    random::on_cpu(injective_case(), |case| Check::Adjoint(case.accumulate(false)));
 }
 
 fn forward(
@@ -220,12 +197,16 @@ fn flatten_rejects_negative_extents_and_strides() {
 fn flatten_bwd_rejects_aliasing_strides() {
     let kernel = FlattenBackward::new(1, 64);
     let options = LaunchOptions::new();
-    for extents in [[2, 2, 0, 1], [2, 2, 1, 0], [2, 1, 0, 5], [1, 2, 5, 0], [3, 3, 1, 1], [3, 3, 2, 4], [7, 7, 6, 4]] {
+    for extents in
+        [[2, 2, 0, 1], [2, 2, 1, 0], [2, 1, 0, 5], [1, 2, 5, 0], [3, 3, 1, 1], [3, 3, 2, 4], [7, 7, 6, 4]]
+    {
         let [b, n, stride_b, stride_n] = extents;
         let said = [format!("strides {stride_b} and {stride_n}"), format!("{b} × {n} matrix")];
         refused(backward(&kernel, extents, &options), &["flatten_backward", &said[0], &said[1]]);
     }
-    for extents in [[7, 6, 6, 7], [2, 9, 9, 1], [1, 9, 0, 1], [9, 1, 1, 0], [1, 1, 0, 0], [0, 3, 0, 0], [3, 2, 2, 3]] {
+    for extents in
+        [[7, 6, 6, 7], [2, 9, 9, 1], [1, 9, 0, 1], [9, 1, 1, 0], [1, 1, 0, 0], [0, 3, 0, 0], [3, 2, 2, 3]]
+    {
         backward(&kernel, extents, &options).unwrap();
     }
     // A broadcast is fine where it is only read.
@@ -238,8 +219,14 @@ fn flatten_rejects_products_beyond_64_bits() {
     let huge = [i32::MAX; 4];
     let options = LaunchOptions::new();
     let said = ["the strided matrix", "8 bytes", "2^63"];
-    refused(forward(&FlattenForward::new(1, 64), huge, &options), &[&["flatten_forward"], &said[..]].concat());
-    refused(backward(&FlattenBackward::new(1, 64), huge, &options), &[&["flatten_backward"], &said[..]].concat());
+    refused(
+        forward(&FlattenForward::new(1, 64), huge, &options),
+        &[&["flatten_forward"], &said[..]].concat(),
+    );
+    refused(
+        backward(&FlattenBackward::new(1, 64), huge, &options),
+        &[&["flatten_backward"], &said[..]].concat(),
+    );
 }
 
 #[test]

@@ -36,6 +36,8 @@ pub unsafe fn upsample_nearest2d_backward<E: Num>(
     let readable = Readable::new(dy, b as u64 * c as u64 * oh as u64 * ow as u64);
     let skew = (dx as u64 & 15) / size;
     let tile = (block_iw as u64).div_ceil(lanes);
+    // Then every window starts on a boundary.
+    let aligned = (dy as u64 | ow as u64 * size | dx as u64 | row.divisor() * size) & 15 == 0;
     for_each_batch::<1>((total + skew).div_ceil(lanes), tile, |vector, _, _| {
         let index = (vector * lanes).wrapping_sub(skew);
         let (r, iw) = row.divmod(if index < total { index } else { 0 });
@@ -50,10 +52,10 @@ pub unsafe fn upsample_nearest2d_backward<E: Num>(
             // SAFETY: the vector lies in one row of dx on a boundary, its windows and the vectors around them in dy.
             unsafe {
                 let words = match scale_w {
-                    1 => windows.sums::<1>(window),
-                    2 => windows.sums::<2>(window),
-                    3 => windows.sums::<3>(window),
-                    _ => windows.sums::<4>(window),
+                    1 => windows.sums::<1>(window, aligned),
+                    2 => windows.sums::<2>(window, aligned),
+                    3 => windows.sums::<3>(window, aligned),
+                    _ => windows.sums::<4>(window, aligned),
                 };
                 store16_if(true, dx.wrapping_add(index as usize).cast(), words);
             }

@@ -22,6 +22,7 @@ struct Shared {
     functions: RwLock<HashMap<(usize, Constants), Arc<Function>>>,
     stream: driver::Stream,
     target: Target,
+    order: Mutex<()>,
     device: Arc<CudaDevice>,
 }
 
@@ -38,7 +39,13 @@ impl Gpu {
         let info = device.info();
         let capability = (info.compute_capability.major, info.compute_capability.minor);
         let target = Target { capability, multiprocessors: info.multiprocessors };
-        let shared = Arc::new(Shared { functions: RwLock::default(), stream, target, device });
+        let shared = Arc::new(Shared {
+            functions: RwLock::default(),
+            stream,
+            target,
+            order: Mutex::default(),
+            device,
+        });
         open.push((ordinal, Arc::downgrade(&shared)));
         Ok(Self(shared))
     }
@@ -67,13 +74,18 @@ impl Gpu {
         self.0.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What plans may depend on.
+    pub(crate) fn target(&self) -> &Target {
+        &self.0.target
+    }
+
     /// Whether the launch's module is loaded.
     pub(crate) fn is_loaded(&self, launch: &Launch) -> bool {
         self.0.functions.read().unwrap_or_else(PoisonError::into_inner).contains_key(&key(launch))
     }
 
     /// Loads the launch's module.
-    pub(crate) fn load(&self, launch: &Launch) -> Result<()> {
+    pub(crate) fn load_module(&self, launch: &Launch) -> Result<()> {
         self.function(launch).map(drop)
     }
 
@@ -91,7 +103,7 @@ impl Gpu {
         args: &K::Args<'_>,
         options: &LaunchOptions<'_>,
     ) -> Result<()> {
-        let stream = options.stream.map_or(&self.0.stream, |stream| &stream.stream.stream);
+        let stream = options.stream.and_then(super::Stream::cuda).unwrap_or(&self.0.stream);
         let mut options = *options;
         let target = &self.0.target;
         // Given back in the stream's order when this returns, behind the launches.
@@ -105,7 +117,18 @@ impl Gpu {
             }
         }
         let launches = kernel.plan(args, &options, target)?;
-        for launch in &launches {
+        // SAFETY: by this function's contract.
+        unsafe { self.launch_all(&launches, stream)? };
+        drop(own);
+        Ok(())
+    }
+
+    /// Launches what was planned, in order.
+    ///
+    /// # Safety
+    /// As [`Device::launch`](super::Device::launch).
+    pub(crate) unsafe fn launch_all(&self, launches: &[Launch], stream: &driver::Stream) -> Result<()> {
+        for launch in launches {
             self.check(launch, stream)?;
         }
         for launch in launches.iter().filter(|launch| launch.work() > 0) {
@@ -113,7 +136,6 @@ impl Gpu {
             // SAFETY: by this function's contract.
             unsafe { start(&function, launch, stream)? };
         }
-        drop(own);
         Ok(())
     }
 
@@ -173,6 +195,11 @@ impl Gpu {
         functions.write().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(&function));
         Ok(function)
     }
+}
+
+/// What tells a launch's function from others.
+fn key(launch: &Launch) -> (usize, Constants) {
+    (launch.module().ptx.as_ptr().addr(), launch.constants)
 }
 
 /// # Safety

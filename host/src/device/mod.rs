@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 use crate::kernel::{Kernel, LaunchOptions};
 use crate::launch::{Launch, MAX_BUFFERS, Touched};
 
-pub(crate) use stream::{Phase, Queue, Step};
 pub use stream::{Mark, Stream};
+pub(crate) use stream::{Phase, Queue, Step};
 
 /// A place that kernels run in. Handles are cheap to clone, and any thread may use or drop one.
 #[derive(Clone)]
@@ -142,7 +142,10 @@ impl Device {
             }
             // SAFETY: by this function's contract.
             #[cfg(feature = "cuda")]
-            Place::Cuda(gpu) => unsafe { gpu.launch_kernel(kernel, &args, options) },
+            Place::Cuda(gpu) => unsafe {
+                self.queue_of(options)?;
+                gpu.launch_kernel(kernel, &args, options)
+            },
         }
     }
 
@@ -153,7 +156,7 @@ impl Device {
     /// Whatever [`Kernel::prepare`] finds, and the driver's answer.
     pub fn load<K: Kernel>(&self, kernel: &K, args: K::Args<'_>, options: &LaunchOptions<'_>) -> Result<()> {
         match &self.place {
-            Place::Cpu => reject_stream(&kernel.prepare(&args, options)?, options),
+            Place::Cpu => kernel.prepare(&args, options).map(drop),
             #[cfg(feature = "cuda")]
             Place::Cuda(gpu) => gpu.load(kernel, &args, options),
         }

@@ -6,7 +6,7 @@ use crate::device::Device;
 use crate::element::DType;
 use crate::error::{Error, Result};
 use crate::kernel::{Kernel, LaunchOptions};
-use crate::launch::Launch;
+use crate::launch::{Launch, Target};
 use crate::specialise::specialise;
 
 /// The parts of a kernel's arguments.
@@ -76,6 +76,28 @@ pub trait AnyKernel: Send + Sync {
     /// As there, and a wrong number of addresses or extents.
     fn prepare(&self, arguments: &Arguments<'_>, options: &LaunchOptions<'_>) -> Result<Launch, Failure>;
 
+    /// [`Kernel::workspace_bytes`].
+    ///
+    /// # Errors
+    /// As there, and a wrong number of addresses or extents.
+    fn workspace_bytes(
+        &self,
+        arguments: &Arguments<'_>,
+        options: &LaunchOptions<'_>,
+        target: &Target,
+    ) -> Result<u64, Failure>;
+
+    /// [`Kernel::plan`].
+    ///
+    /// # Errors
+    /// As there, and a wrong number of addresses or extents.
+    fn plan(
+        &self,
+        arguments: &Arguments<'_>,
+        options: &LaunchOptions<'_>,
+        target: &Target,
+    ) -> Result<Vec<Launch>, Failure>;
+
     /// [`Device::launch`].
     ///
     /// # Errors
@@ -134,6 +156,24 @@ impl<K: Plain + Send + Sync> AnyKernel for K {
         Ok(Kernel::prepare(self, &K::arguments(arguments)?, options)?)
     }
 
+    fn workspace_bytes(
+        &self,
+        arguments: &Arguments<'_>,
+        options: &LaunchOptions<'_>,
+        target: &Target,
+    ) -> Result<u64, Failure> {
+        Ok(Kernel::workspace_bytes(self, &K::arguments(arguments)?, options, target)?)
+    }
+
+    fn plan(
+        &self,
+        arguments: &Arguments<'_>,
+        options: &LaunchOptions<'_>,
+        target: &Target,
+    ) -> Result<Vec<Launch>, Failure> {
+        Ok(Kernel::plan(self, &K::arguments(arguments)?, options, target)?)
+    }
+
     unsafe fn launch(
         &self,
         device: &Device,
@@ -163,12 +203,28 @@ impl Call<'_> {
         Arguments { addresses, extents: self.extents, scalar: self.scalar }
     }
 
-    /// The launch for buffers at these addresses.
+    /// The portable kernel's launch for buffers at these addresses.
     ///
     /// # Errors
     /// As [`Kernel::prepare`].
     pub fn prepare(&self, addresses: &[u64]) -> Result<Launch, Failure> {
         self.kernel.prepare(&self.arguments(addresses), &self.options)
+    }
+
+    /// Bytes of workspace with which [`plan`](Call::plan) can choose freely.
+    ///
+    /// # Errors
+    /// As [`Kernel::workspace_bytes`].
+    pub fn workspace_bytes(&self, addresses: &[u64], target: &Target) -> Result<u64, Failure> {
+        self.kernel.workspace_bytes(&self.arguments(addresses), &self.options, target)
+    }
+
+    /// The launches that are fastest on a target, for buffers at these addresses.
+    ///
+    /// # Errors
+    /// As [`Kernel::plan`].
+    pub fn plan(&self, addresses: &[u64], target: &Target) -> Result<Vec<Launch>, Failure> {
+        self.kernel.plan(&self.arguments(addresses), &self.options, target)
     }
 
     /// Launches on a device, with buffers at these addresses.

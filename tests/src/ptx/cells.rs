@@ -26,7 +26,10 @@ impl Bytes {
     /// The address of `offset`, checked for an access of `width` aligned bytes.
     #[inline(always)]
     fn at(&self, offset: usize, width: usize) -> *mut u8 {
-        assert!(offset.is_multiple_of(width) && offset + width <= self.words.len() * 8, "checked by the caller");
+        assert!(
+            offset.is_multiple_of(width) && offset + width <= self.words.len() * 8,
+            "checked by the caller"
+        );
         // SAFETY: the offset lies inside the allocation, as asserted; the words are atomics, so writing
         // through the pointer derived from a shared reference is allowed.
         unsafe { self.words.as_ptr().cast::<u8>().add(offset).cast_mut() }

@@ -9,20 +9,38 @@ pub(crate) enum Event {
     /// Other lanes may be next.
     Yield,
     /// Some lanes jump to the target; the rest go on.
-    Split { taken: u32, target: u32 },
+    Split {
+        taken: u32,
+        target: u32,
+    },
     /// Lanes jump to several places.
     Scatter(Vec<(u32, u32)>),
     /// These lanes wait for others at this instruction; the rest go on.
-    Wait { waiting: u32 },
+    Wait {
+        waiting: u32,
+    },
     /// These lanes are at a `bar.warp.sync` for `members`; those of `again` stand there for other members, and
     /// the rest go on.
-    WarpBarrier { lanes: u32, members: u32, again: u32 },
+    WarpBarrier {
+        lanes: u32,
+        members: u32,
+        again: u32,
+    },
     /// These lanes are at a block barrier; the rest go on.
-    Barrier { lanes: u32 },
+    Barrier {
+        lanes: u32,
+    },
     /// These lanes are done; the rest go on.
-    Exit { lanes: u32 },
-    Call { lanes: u32 },
-    Return { lanes: u32, function: usize },
+    Exit {
+        lanes: u32,
+    },
+    Call {
+        lanes: u32,
+    },
+    Return {
+        lanes: u32,
+        function: usize,
+    },
 }
 
 /// Where a run stopped and what it cost.
@@ -51,7 +69,13 @@ pub(crate) struct Bounds {
 }
 
 /// Runs the lanes of `mask` from `pc` on.
-pub(crate) fn run(ctx: &mut Ctx<'_>, code: &Code, mut pc: u32, mask: u32, bounds: Bounds) -> Result<Stop, Failure> {
+pub(crate) fn run(
+    ctx: &mut Ctx<'_>,
+    code: &Code,
+    mut pc: u32,
+    mask: u32,
+    bounds: Bounds,
+) -> Result<Stop, Failure> {
     let mut count = 0;
     loop {
         if pc >= bounds.limit {
@@ -132,7 +156,8 @@ fn rare(ctx: &mut Ctx<'_>, op: &Op, pc: u32, mask: u32, active: u32) -> Result<N
             let mut waiting = 0;
             while rest != 0 {
                 let members = row[rest.trailing_zeros() as usize] as u32;
-                let group = lanes(rest).filter(|&lane| row[lane] as u32 == members).fold(0, |m, lane| m | 1 << lane);
+                let group =
+                    lanes(rest).filter(|&lane| row[lane] as u32 == members).fold(0, |m, lane| m | 1 << lane);
                 rest &= !group;
                 check_members(group, members)?;
                 let missing = members & ctx.live & !group;
@@ -152,7 +177,8 @@ fn rare(ctx: &mut Ctx<'_>, op: &Op, pc: u32, mask: u32, active: u32) -> Result<N
             ctx.regs.need(active, *slot)?;
             let row = ctx.regs.row(*slot);
             let members = row[active.trailing_zeros() as usize] as u32;
-            let group = lanes(active).filter(|&lane| row[lane] as u32 == members).fold(0, |m, lane| m | 1 << lane);
+            let group =
+                lanes(active).filter(|&lane| row[lane] as u32 == members).fold(0, |m, lane| m | 1 << lane);
             check_members(group, members)?;
             Ok(Next::Stop(Event::WarpBarrier { lanes: group, members, again: active & !group }))
         }

@@ -29,7 +29,12 @@ impl Who<'_> {
 impl Memory {
     /// The region of the first lane of `mask`, and which lanes lie in it in full.
     #[inline]
-    pub(crate) fn group(&self, mask: u32, addresses: &Row, width: usize) -> Result<(&Region, u32), Box<Fault>> {
+    pub(crate) fn group(
+        &self,
+        mask: u32,
+        addresses: &Row,
+        width: usize,
+    ) -> Result<(&Region, u32), Box<Fault>> {
         let first = mask.trailing_zeros() as usize;
         let address = addresses[first];
         let index = self.regions.partition_point(|r| r.start <= address);

@@ -183,8 +183,7 @@ mod tests {
 
     #[test]
     fn lex_rejects_what_is_not_ptx() {
-        for (text, line) in [("\n#", 2), ("09", 1), ("0fZ", 1), ("\n\n/* x", 3), ("\"x\n\"", 1), ("é", 1)]
-        {
+        for (text, line) in [("\n#", 2), ("09", 1), ("0fZ", 1), ("\n\n/* x", 3), ("\"x\n\"", 1), ("é", 1)] {
             assert_eq!(lex(text).expect_err(text).line(), line, "{text:?}");
         }
     }

@@ -191,7 +191,10 @@ impl<'u> Linker<'u> {
         if let Some(missing) = self.positions.iter().position(Option::is_none) {
             let name = self.labels.iter().find(|&(_, &number)| number as usize == missing);
             let name = name.map_or("", |(name, _)| name.as_str());
-            return Err(PtxError::syntax(function.line, format!("label `{name}` of `{}` is missing", function.name)));
+            return Err(PtxError::syntax(
+                function.line,
+                format!("label `{name}` of `{}` is missing", function.name),
+            ));
         }
         let positions: Vec<usize> = self.positions.iter().map(|p| p.unwrap_or(0)).collect();
         Ok(lay_out(ops, &positions))

@@ -45,7 +45,8 @@ impl Local {
                 return Err(Fault::at(Kind::OutOfBounds, lane as u32, self.describe(address), what));
             }
             if address & (width as u64 - 1) != 0 {
-                let what = format!("access of {width} bytes at local address {address:#x}, which is misaligned");
+                let what =
+                    format!("access of {width} bytes at local address {address:#x}, which is misaligned");
                 return Err(Fault::at(Kind::Misaligned, lane as u32, self.describe(address), what));
             }
         }

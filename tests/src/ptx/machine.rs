@@ -206,7 +206,12 @@ fn check(entry: &Entry, code: &Code, launch: Launch<'_>) -> Result<(), String> {
     }
     for (value, param) in params.iter().zip(&entry.params) {
         if value.len() != param.size {
-            return Err(format!("parameter `{}` has {} bytes, its argument {}", param.name, param.size, value.len()));
+            return Err(format!(
+                "parameter `{}` has {} bytes, its argument {}",
+                param.name,
+                param.size,
+                value.len()
+            ));
         }
     }
     for (extents, limits, name) in

@@ -26,6 +26,7 @@
     clippy::unnecessary_box_returns
 )]
 
+mod barrier;
 mod block;
 mod cells;
 mod code;
@@ -40,9 +41,10 @@ mod local;
 mod machine;
 mod memory;
 mod memory_map;
-mod module;
 mod mods;
+mod module;
 mod numeric;
+mod operands;
 mod ops;
 mod order;
 mod parse;

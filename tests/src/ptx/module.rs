@@ -69,7 +69,10 @@ pub struct Module {
 
 impl std::fmt::Debug for Module {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Module").field("label", &self.label).field("entries", &self.entries).finish_non_exhaustive()
+        f.debug_struct("Module")
+            .field("label", &self.label)
+            .field("entries", &self.entries)
+            .finish_non_exhaustive()
     }
 }
 

@@ -238,7 +238,8 @@ mod tests {
 
     /// Values around every interesting place of the narrow formats.
     fn samples() -> Vec<f64> {
-        let mut out = vec![0.0, -0.0, f64::INFINITY, f64::MIN_POSITIVE, f64::from_bits(1), 65504.0, 65519.9, 65520.0];
+        let mut out =
+            vec![0.0, -0.0, f64::INFINITY, f64::MIN_POSITIVE, f64::from_bits(1), 65504.0, 65519.9, 65520.0];
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         for _ in 0..20_000 {
             state ^= state << 13;

@@ -296,8 +296,9 @@ impl Parser {
                 "global" | "shared" | "const" | "local" if pointer => {}
                 other => {
                     let parsed = Ty::from_suffix(other).filter(|t| *t != Ty::Pred);
-                    let parsed =
-                        parsed.ok_or_else(|| PtxError::syntax(line, format!("unknown type or attribute `.{other}`")))?;
+                    let parsed = parsed.ok_or_else(|| {
+                        PtxError::syntax(line, format!("unknown type or attribute `.{other}`"))
+                    })?;
                     if ty.replace(parsed).is_some() {
                         return Err(PtxError::syntax(line, "two types in one declaration"));
                     }
@@ -322,7 +323,10 @@ impl Parser {
         }
         let bytes = count.saturating_mul(ty.bytes() as u64);
         if bytes > MAX_VARIABLE {
-            return Err(PtxError::syntax(line, format!("`{name}` has {bytes} bytes, the limit is {MAX_VARIABLE}")));
+            return Err(PtxError::syntax(
+                line,
+                format!("`{name}` has {bytes} bytes, the limit is {MAX_VARIABLE}"),
+            ));
         }
         let initial = if self.accept('=') { Some(self.initial(ty, bytes as usize)?) } else { None };
         if initial.is_some() && !matches!(space, Space::Global | Space::Const) {

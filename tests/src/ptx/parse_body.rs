@@ -66,7 +66,8 @@ impl Parser {
             ".reg" => {
                 let suffix = self.word("a register type")?;
                 let ty = suffix.strip_prefix('.').and_then(Ty::from_suffix);
-                let ty = ty.ok_or_else(|| PtxError::syntax(line, format!("unknown register type `{suffix}`")))?;
+                let ty =
+                    ty.ok_or_else(|| PtxError::syntax(line, format!("unknown register type `{suffix}`")))?;
                 loop {
                     let prefix = self.name()?;
                     let count = if self.accept('<') {

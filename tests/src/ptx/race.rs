@@ -220,6 +220,9 @@ mod tests {
         assert!(!conflicts(writer, atomic(2), &clock));
         assert!(conflicts(writer, touch(1, 1, 0), &clock));
         let plain = after_write(0, touch(1, 1, 0));
-        assert!(conflicts(after_write(plain, atomic(0)), atomic(1), &clock), "the plain write is not forgotten");
+        assert!(
+            conflicts(after_write(plain, atomic(0)), atomic(1), &clock),
+            "the plain write is not forgotten"
+        );
     }
 }

@@ -91,7 +91,8 @@ impl Shared {
         let mut place: Option<&Place> = None;
         for lane in lanes(mask) {
             let address = addresses[lane];
-            let inside = |p: &&Place| address >= p.start && address.saturating_add(width as u64) <= p.start + p.bytes;
+            let inside =
+                |p: &&Place| address >= p.start && address.saturating_add(width as u64) <= p.start + p.bytes;
             if place.as_ref().is_none_or(|x| !inside(x)) {
                 place = self.places.iter().find(inside);
                 if place.is_none() {
@@ -100,7 +101,8 @@ impl Shared {
                 }
             }
             if address & (width as u64 - 1) != 0 {
-                let what = format!("access of {width} bytes at shared address {address:#x}, which is misaligned");
+                let what =
+                    format!("access of {width} bytes at shared address {address:#x}, which is misaligned");
                 return Err(Fault::at(Kind::Misaligned, lane as u32, self.describe(address), what));
             }
             if self.in_flight_count > 0 && bit_range(&self.in_flight, address as usize, width) != 0 {

@@ -14,7 +14,8 @@ pub(crate) fn eval(text: &str, inputs: &[u64]) -> u64 {
 
 /// As [`eval`], where a fault is expected or possible.
 pub(crate) fn try_eval(text: &str, inputs: &[u64]) -> Result<u64, Box<Report>> {
-    let module = Module::parse(&program(text, inputs.len())).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let module =
+        Module::parse(&program(text, inputs.len())).unwrap_or_else(|error| panic!("{text}: {error}"));
     let mut memory = Memory::new();
     let out = memory.alloc("out", 8, 0);
     let mut params = vec![memory.address(out).to_le_bytes().to_vec()];
@@ -84,7 +85,14 @@ impl Run {
     /// One block of `threads`.
     pub(crate) fn new(threads: u32) -> Self {
         let budget = 10_000_000;
-        Self { memory: Memory::new(), buffers: Vec::new(), grid: [1; 3], block: [threads, 1, 1], shared_bytes: 0, budget }
+        Self {
+            memory: Memory::new(),
+            buffers: Vec::new(),
+            grid: [1; 3],
+            block: [threads, 1, 1],
+            shared_bytes: 0,
+            budget,
+        }
     }
 
     /// Adds a parameter: an uninitialised buffer.

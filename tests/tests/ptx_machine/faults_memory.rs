@@ -17,7 +17,13 @@ fn passes(mut run: Run, text: &str) -> Run {
 }
 
 fn copy_kernel(offset: &str) -> String {
-    kernel(2, "", &format!("add.s64 %d10, %d0, %d31; add.s64 %d11, %d1, %d31;\nld.global.b32 %r10, [%d10{offset}];\nst.global.b32 [%d11], %r10;"))
+    kernel(
+        2,
+        "",
+        &format!(
+            "add.s64 %d10, %d0, %d31; add.s64 %d11, %d1, %d31;\nld.global.b32 %r10, [%d10{offset}];\nst.global.b32 [%d11], %r10;"
+        ),
+    )
 }
 
 #[test]
@@ -65,7 +71,16 @@ fn fault_misaligned_vector() {
 #[test]
 fn fault_shared_memory_bounds_alignment_and_gaps() {
     let declare = ".shared .align 4 .b8 one[16];\n.shared .align 4 .b8 two[16];\n";
-    let text = |at: &str, op: &str| kernel(0, declare, &format!("mov.b32 %r10, 1; mov.b64 %d10, 1;\n{op} [{at}], %{};", if op.ends_with("64") { "d10" } else { "r10" }));
+    let text = |at: &str, op: &str| {
+        kernel(
+            0,
+            declare,
+            &format!(
+                "mov.b32 %r10, 1; mov.b64 %d10, 1;\n{op} [{at}], %{};",
+                if op.ends_with("64") { "d10" } else { "r10" }
+            ),
+        )
+    };
     passes(Run::new(1), &text("one+12", "st.shared.b32"));
     let report = fails(Run::new(1), &text("one+16", "st.shared.b32"), Kind::OutOfBounds);
     assert_eq!(report.address.as_deref(), Some("shared `one` + 16 bytes, which has 16"));
@@ -132,7 +147,9 @@ fn undefined_bytes_travel_through_copies() {
         kernel(
             1,
             declare,
-            &format!("mov.b16 %h0, 7; st.shared.b16 [s+2], %h0; ld.shared.b32 %r10, [s]; mov.b32 {{%h1, %h2}}, %r10;\nadd.s16 %h3, {part}, 1;"),
+            &format!(
+                "mov.b16 %h0, 7; st.shared.b16 [s+2], %h0; ld.shared.b32 %r10, [s]; mov.b32 {{%h1, %h2}}, %r10;\nadd.s16 %h3, {part}, 1;"
+            ),
         )
     };
     passes(Run::new(1).words("x", &[0]), &split("%h2"));
@@ -145,7 +162,12 @@ fn undefined_bytes_travel_through_copies() {
         shfl.sync.idx.b32 %r15, %r10, 0, 31, 1; prmt.b32 %r16, %r15, 0, 0x4443; add.s32 %r16, %r16, 1;
         setp.eq.s32 %p0, %r0, 0; selp.b32 %r17, %r12, %r10, %p0; add.s32 %r17, %r17, 1;";
     passes(Run::new(1).words("x", &[0]), &kernel(1, declare, sound));
-    for (from, to) in [("0x4432", "0x4431"), ("[s+12]", "[s+8]"), ("0x4443", "0x4440"), ("%r12, %r10, %p0", "%r10, %r12, %p0")] {
+    for (from, to) in [
+        ("0x4432", "0x4431"),
+        ("[s+12]", "[s+8]"),
+        ("0x4443", "0x4440"),
+        ("%r12, %r10, %p0", "%r10, %r12, %p0"),
+    ] {
         fails(Run::new(1).words("x", &[0]), &kernel(1, declare, &sound.replace(from, to)), Kind::Undefined);
     }
 }
@@ -153,7 +175,13 @@ fn undefined_bytes_travel_through_copies() {
 #[test]
 fn fault_half_written_output() {
     let text = |bound: u32| {
-        kernel(1, "", &format!("setp.ge.u32 %p0, %r3, {bound}; @%p0 bra E; add.s64 %d10, %d0, %d31; st.global.b32 [%d10], %r3; E:"))
+        kernel(
+            1,
+            "",
+            &format!(
+                "setp.ge.u32 %p0, %r3, {bound}; @%p0 bra E; add.s64 %d10, %d0, %d31; st.global.b32 [%d10], %r3; E:"
+            ),
+        )
     };
     let run = passes(Run::new(32).grid(2).output("out", 240), &text(60));
     run.memory.check_written(run.buffers[0], 0..240).expect("all of it");
@@ -175,7 +203,9 @@ fn fault_ragged_tile_overwrites_the_next_row() {
         kernel(
             1,
             "",
-            &format!("mov.u32 %r10, %ctaid.y; shl.b32 %r11, %r1, 2; add.s32 %r12, %r11, %r0;\nsetp.ge.u32 %p0, %r12, 5;\n{guard}\nmad.lo.s32 %r13, %r10, 5, %r12; mul.wide.u32 %d10, %r13, 4; add.s64 %d11, %d0, %d10;\nst.global.b32 [%d11], %r10;\nE:"),
+            &format!(
+                "mov.u32 %r10, %ctaid.y; shl.b32 %r11, %r1, 2; add.s32 %r12, %r11, %r0;\nsetp.ge.u32 %p0, %r12, 5;\n{guard}\nmad.lo.s32 %r13, %r10, 5, %r12; mul.wide.u32 %d10, %r13, 4; add.s64 %d11, %d0, %d10;\nst.global.b32 [%d11], %r10;\nE:"
+            ),
         )
     };
     let run = || {
@@ -198,7 +228,8 @@ fn fault_writes_to_read_only_memory() {
     let buffer = memory.alloc_read_only("x", &[0; 4], 0);
     let params = [memory.address(buffer).to_le_bytes().to_vec()];
     let launch = Launch { grid: [1; 3], block: [1; 3], shared_bytes: 0, params: &params };
-    let report = Machine::new(&module).launch("k", launch, &mut memory, &Options::default()).expect_err("caught");
+    let report =
+        Machine::new(&module).launch("k", launch, &mut memory, &Options::default()).expect_err("caught");
     assert_eq!(report.kind, Kind::ReadOnly);
     let reading = kernel(1, "", "ld.global.b32 %r10, [%d0];");
     let module = Module::parse(&reading).expect("parses");
@@ -207,7 +238,8 @@ fn fault_writes_to_read_only_memory() {
 
 #[test]
 fn fault_local_and_parameter_bounds() {
-    let local = |at: u32| format!("{{ .local .align 4 .b8 d[8]; st.local.b32 [d+{at}], %ra; }} mov.b64 %do, 0;");
+    let local =
+        |at: u32| format!("{{ .local .align 4 .b8 d[8]; st.local.b32 [d+{at}], %ra; }} mov.b64 %do, 0;");
     assert!(try_eval(&local(4), &[1]).is_ok());
     assert_eq!(try_eval(&local(8), &[1]).expect_err("caught").kind, Kind::OutOfBounds);
     let param = |at: u32| format!("ld.param.b32 %ro, [in_a+{at}];");

@@ -71,7 +71,8 @@ fn warp_barrier_orders_a_warp() {
 
 #[test]
 fn fault_write_write_race_in_device_memory() {
-    let text = |address: &str| kernel(1, "", &format!("add.s64 %d10, %d0, {address};\nst.global.b32 [%d10], %r3;"));
+    let text =
+        |address: &str| kernel(1, "", &format!("add.s64 %d10, %d0, {address};\nst.global.b32 [%d10], %r3;"));
     let run = |blocks| Run::new(32).grid(blocks).output("out", 256);
     passes(run(2), &text("%d31"));
     // Two threads of a warp, two warps, two blocks.
@@ -92,7 +93,9 @@ fn fault_read_write_race_across_blocks_in_either_order() {
         kernel(
             1,
             "",
-            &format!("setp.ne.s32 %p0, %r0, 0; @%p0 bra E; setp.eq.s32 %p1, %r1, {writer}; @%p1 bra W;\nld.global.b32 %r10, [%d0]; bra E;\nW: st.global.b32 [%d0], %r1;\nE:"),
+            &format!(
+                "setp.ne.s32 %p0, %r0, 0; @%p0 bra E; setp.eq.s32 %p1, %r1, {writer}; @%p1 bra W;\nld.global.b32 %r10, [%d0]; bra E;\nW: st.global.b32 [%d0], %r1;\nE:"
+            ),
         )
     };
     for writer in [0, 1] {
@@ -138,7 +141,11 @@ fn fault_divergent_barrier() {
     let text = |body: &str| kernel(0, "", body);
     passes(Run::new(64), &text("setp.lt.u32 %p0, %r0, 40; @%p0 bra A; A: bar.sync 0;"));
     // Half of a warp goes round the barrier.
-    let report = fails(Run::new(64), &text("setp.lt.u32 %p0, %r0, 40; @%p0 bra A;\nbar.sync 0;\nA: bar.sync 1;"), Kind::Barrier);
+    let report = fails(
+        Run::new(64),
+        &text("setp.lt.u32 %p0, %r0, 40; @%p0 bra A;\nbar.sync 0;\nA: bar.sync 1;"),
+        Kind::Barrier,
+    );
     assert!(report.what.contains("reached by lanes"), "{report}");
     // The barrier was duplicated into both branches: one barrier, two instructions, one warp.
     let twice = "setp.lt.u32 %p0, %r0, 40; @%p0 bra A;\nbar.sync 0;\nbra E;\nA: bar.sync 0;\nE:";
@@ -152,7 +159,9 @@ fn fault_divergent_barrier() {
 
 #[test]
 fn fault_barrier_that_some_warp_never_reaches() {
-    let text = |skip: &str| kernel(0, "", &format!("setp.ge.u32 %p0, %r0, 32;\n@%p0 bra B;\nbar.sync 0;\nbra E;\nB: {skip}\nE:"));
+    let text = |skip: &str| {
+        kernel(0, "", &format!("setp.ge.u32 %p0, %r0, 32;\n@%p0 bra B;\nbar.sync 0;\nbra E;\nB: {skip}\nE:"))
+    };
     // Threads that have exited are not waited for.
     passes(Run::new(64), &text("ret;"));
     passes(Run::new(64), &text("bar.sync 0;"));
@@ -160,7 +169,14 @@ fn fault_barrier_that_some_warp_never_reaches() {
     assert!(report.what.contains("32 of 64"), "{report}");
     // Barriers with a count.
     passes(Run::new(96), &kernel(0, "", "setp.ge.u32 %p0, %r0, 64; @%p0 bra E; bar.sync 3, 64; E:"));
-    passes(Run::new(64), &kernel(0, "", "setp.ge.u32 %p0, %r0, 32; @%p0 bra B; bar.arrive 3, 64; bra E; B: bar.sync 3, 64; E:"));
+    passes(
+        Run::new(64),
+        &kernel(
+            0,
+            "",
+            "setp.ge.u32 %p0, %r0, 32; @%p0 bra B; bar.arrive 3, 64; bra E; B: bar.sync 3, 64; E:",
+        ),
+    );
     fails(Run::new(64), &kernel(0, "", "bar.sync 3, 96;"), Kind::Barrier);
     fails(Run::new(96), &kernel(0, "", "bar.sync 3, 40;"), Kind::Operand);
     fails(Run::new(32), &kernel(0, "", "bar.sync 16;"), Kind::Operand);
@@ -169,11 +185,20 @@ fn fault_barrier_that_some_warp_never_reaches() {
 #[test]
 fn fault_convergence_of_warp_operations() {
     let shuffle = |members: &str, guard: &str| {
-        kernel(0, "", &format!("setp.lt.u32 %p0, %r0, 16;\n{guard} shfl.sync.bfly.b32 %r10, %r0, 1, 31, {members};"))
+        kernel(
+            0,
+            "",
+            &format!("setp.lt.u32 %p0, %r0, 16;\n{guard} shfl.sync.bfly.b32 %r10, %r0, 1, 31, {members};"),
+        )
     };
     passes(Run::new(32), &shuffle("0xffffffff", ""));
     passes(Run::new(32), &shuffle("0xffff", "@%p0"));
-    let report = fails(Run::new(32), &shuffle("0xffffffff", "@%p0 bra A; bra E; A:").replace("31, 0xffffffff;", "31, 0xffffffff;\nbra E2; E: bar.warp.sync 0xffffffff; E2:"), Kind::Convergence);
+    let report = fails(
+        Run::new(32),
+        &shuffle("0xffffffff", "@%p0 bra A; bra E; A:")
+            .replace("31, 0xffffffff;", "31, 0xffffffff;\nbra E2; E: bar.warp.sync 0xffffffff; E2:"),
+        Kind::Convergence,
+    );
     assert!(report.what.contains("never come"), "{report}");
     let report = fails(Run::new(32), &shuffle("0xffff", ""), Kind::Convergence);
     assert!(report.what.contains("do not include it"), "{report}");
@@ -181,7 +206,11 @@ fn fault_convergence_of_warp_operations() {
     let mma = "mov.b32 %r10, 0; mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%r20, %r21, %r22, %r23}, {%r10, %r10, %r10, %r10}, {%r10, %r10}, {%r10, %r10, %r10, %r10};";
     passes(Run::new(32), &kernel(0, "", mma));
     fails(Run::new(31), &kernel(0, "", mma), Kind::Convergence);
-    fails(Run::new(32), &kernel(0, "", &format!("setp.lt.u32 %p0, %r0, 9; @%p0 ret;\n{mma}")), Kind::Convergence);
+    fails(
+        Run::new(32),
+        &kernel(0, "", &format!("setp.lt.u32 %p0, %r0, 9; @%p0 ret;\n{mma}")),
+        Kind::Convergence,
+    );
 }
 
 #[test]
@@ -240,7 +269,10 @@ fn fault_endless_loop_spends_the_budget() {
     fails(run, &kernel(0, "", "L: bar.sync 0; bra L;"), Kind::Budget);
     let mut run = Run::new(32);
     run.budget = 100_000;
-    passes(run, &kernel(0, "", "mov.b32 %r10, 0; L: add.s32 %r10, %r10, 1; setp.lt.u32 %p0, %r10, 50; @%p0 bra L;"));
+    passes(
+        run,
+        &kernel(0, "", "mov.b32 %r10, 0; L: add.s32 %r10, %r10, 1; setp.lt.u32 %p0, %r10, 50; @%p0 bra L;"),
+    );
 }
 
 #[test]

@@ -23,13 +23,24 @@ fn convert_integers_extend_and_cut() {
 
 #[test]
 fn convert_floats_to_integers_round_clamp_and_map_nan() {
-    cases("cvt.rzi.s32.f32 %ro, %ra;", &[([f(-1.9)], 0xffff_ffff), ([f(3e9)], 0x7fff_ffff), ([NAN], 0), ([f(f32::NEG_INFINITY)], 0x8000_0000)]);
+    cases(
+        "cvt.rzi.s32.f32 %ro, %ra;",
+        &[
+            ([f(-1.9)], 0xffff_ffff),
+            ([f(3e9)], 0x7fff_ffff),
+            ([NAN], 0),
+            ([f(f32::NEG_INFINITY)], 0x8000_0000),
+        ],
+    );
     cases("cvt.rni.s32.f32 %ro, %ra;", &[([f(2.5)], 2), ([f(3.5)], 4), ([f(-0.5)], 0)]);
     cases("cvt.rmi.s32.f32 %ro, %ra;", &[([f(-0.1)], 0xffff_ffff)]);
     cases("cvt.rpi.u32.f32 %ro, %ra;", &[([f(0.1)], 1), ([f(-5.0)], 0), ([f(5e9)], 0xffff_ffff)]);
     cases("cvt.rzi.u8.f32 %ro, %ra;", &[([f(300.0)], 255)]);
     cases("cvt.rzi.s64.f32 %do, %ra;", &[([f(1e30)], 0x7fff_ffff_ffff_ffff), ([NAN], 1 << 63)]);
-    cases("cvt.rzi.u64.f64 %do, %da;", &[([d(1e18)], 1_000_000_000_000_000_000), ([d(f64::NAN)], 1 << 63), ([d(1e30)], u64::MAX)]);
+    cases(
+        "cvt.rzi.u64.f64 %do, %da;",
+        &[([d(1e18)], 1_000_000_000_000_000_000), ([d(f64::NAN)], 1 << 63), ([d(1e30)], u64::MAX)],
+    );
     cases("cvt.rzi.s32.f64 %ro, %da;", &[([d(f64::NAN)], 1 << 31), ([d(-7.9)], (-7_i32) as u32 as u64)]);
     cases("cvt.rzi.s16.f16 %ho, %ha;", &[([0x5640], 100), ([0x7e00], 0)]);
     cases("cvt.rzi.ftz.s32.f32 %ro, %ra;", &[([1], 0)]);
@@ -39,16 +50,28 @@ fn convert_floats_to_integers_round_clamp_and_map_nan() {
 
 #[test]
 fn convert_integers_to_floats_in_every_mode() {
-    cases("cvt.rn.f32.s32 %ro, %ra;", &[([0xffff_ffff], f(-1.0)), ([16_777_217], f(16_777_216.0)), ([16_777_219], f(16_777_220.0))]);
+    cases(
+        "cvt.rn.f32.s32 %ro, %ra;",
+        &[([0xffff_ffff], f(-1.0)), ([16_777_217], f(16_777_216.0)), ([16_777_219], f(16_777_220.0))],
+    );
     cases("cvt.rz.f32.u32 %ro, %ra;", &[([0xffff_ffff], 0x4f7f_ffff)]);
-    cases("cvt.rp.f32.s32 %ro, %ra;", &[([16_777_217], f(16_777_218.0)), ([(-16_777_217_i32) as u32 as u64], f(-16_777_216.0))]);
+    cases(
+        "cvt.rp.f32.s32 %ro, %ra;",
+        &[([16_777_217], f(16_777_218.0)), ([(-16_777_217_i32) as u32 as u64], f(-16_777_216.0))],
+    );
     cases("cvt.rm.f32.s32 %ro, %ra;", &[([(-16_777_217_i32) as u32 as u64], f(-16_777_218.0))]);
-    cases("cvt.rn.f64.u64 %do, %da;", &[([u64::MAX], d(18_446_744_073_709_551_616.0)), ([(1 << 53) + 1], d(9_007_199_254_740_992.0))]);
+    cases(
+        "cvt.rn.f64.u64 %do, %da;",
+        &[([u64::MAX], d(18_446_744_073_709_551_616.0)), ([(1 << 53) + 1], d(9_007_199_254_740_992.0))],
+    );
     cases("cvt.rz.f64.u64 %do, %da;", &[([u64::MAX], d(18_446_744_073_709_549_568.0))]);
     cases("cvt.rp.f64.s64 %do, %da;", &[([(1 << 53) + 1], d(9_007_199_254_740_994.0))]);
     cases("cvt.rn.f64.s64 %do, %da;", &[([u64::MAX], d(-1.0))]);
     // A tie in single that the last of 64 bits breaks.
-    cases("cvt.rn.f32.u64 %ro, %da;", &[([(1 << 62) + (1 << 38) + 1], f(4.611_686_6e18)), ([(1 << 62) + (1 << 38)], f(4.611_686e18))]);
+    cases(
+        "cvt.rn.f32.u64 %ro, %da;",
+        &[([(1 << 62) + (1 << 38) + 1], f(4.611_686_6e18)), ([(1 << 62) + (1 << 38)], f(4.611_686e18))],
+    );
     cases("cvt.rn.f16.s32 %ho, %ra;", &[([2049], 0x6800), ([100_000], 0x7c00)]);
     cases("cvt.rn.f16.u16 %ho, %ha;", &[([3], 0x4200)]);
     cases("cvt.rn.bf16.s32 %ho, %ra;", &[([257], 0x4380)]);
@@ -57,20 +80,38 @@ fn convert_integers_to_floats_in_every_mode() {
 
 #[test]
 fn convert_between_floats() {
-    cases("cvt.f32.f16 %ro, %ha;", &[([0x3c00], f(1.0)), ([1], f(2.0_f32.powi(-24))), ([0xfc00], 0xff80_0000), ([0x7e01], NAN)]);
-    cases("cvt.rn.f16.f32 %ho, %ra;", &[([f(1.0)], 0x3c00), ([f(65520.0)], 0x7c00), ([NAN], 0x7fff), ([0xffc0_0000], 0x7fff), ([f(6e-8)], 1)]);
+    cases(
+        "cvt.f32.f16 %ro, %ha;",
+        &[([0x3c00], f(1.0)), ([1], f(2.0_f32.powi(-24))), ([0xfc00], 0xff80_0000), ([0x7e01], NAN)],
+    );
+    cases(
+        "cvt.rn.f16.f32 %ho, %ra;",
+        &[
+            ([f(1.0)], 0x3c00),
+            ([f(65520.0)], 0x7c00),
+            ([NAN], 0x7fff),
+            ([0xffc0_0000], 0x7fff),
+            ([f(6e-8)], 1),
+        ],
+    );
     cases("cvt.rz.f16.f32 %ho, %ra;", &[([f(65520.0)], 0x7bff)]);
     cases("cvt.rn.relu.f16.f32 %ho, %ra;", &[([f(-1.0)], 0), ([f(2.0)], 0x4000)]);
-    cases("cvt.rn.bf16.f32 %ho, %ra;", &[([0x3f80_8000], 0x3f80), ([0x3f81_8000], 0x3f82), ([0x3f80_8001], 0x3f81), ([NAN], 0x7fff)]);
+    cases(
+        "cvt.rn.bf16.f32 %ho, %ra;",
+        &[([0x3f80_8000], 0x3f80), ([0x3f81_8000], 0x3f82), ([0x3f80_8001], 0x3f81), ([NAN], 0x7fff)],
+    );
     cases("cvt.rz.bf16.f32 %ho, %ra;", &[([0x3f80_ffff], 0x3f80)]);
     cases("cvt.f32.bf16 %ro, %ha;", &[([0x3f81], 0x3f81_0000)]);
     cases("cvt.f64.f32 %do, %ra;", &[([f(1.5)], d(1.5)), ([1], d(2.0_f64.powi(-149)))]);
-    cases("cvt.rn.f32.f64 %ro, %da;", &[([d(0.1)], f(0.1)), ([d(1e300)], 0x7f80_0000), ([d(f64::NAN)], NAN), ([d(1e-46)], 0)]);
+    cases(
+        "cvt.rn.f32.f64 %ro, %da;",
+        &[([d(0.1)], f(0.1)), ([d(1e300)], 0x7f80_0000), ([d(f64::NAN)], NAN), ([d(1e-46)], 0)],
+    );
     cases("cvt.rp.f32.f64 %ro, %da;", &[([d(1e-46)], 1)]);
     cases("cvt.rz.f32.f64 %ro, %da;", &[([d(1e300)], 0x7f7f_ffff)]);
     cases("cvt.rn.ftz.f32.f64 %ro, %da;", &[([d(1e-40)], 0)]);
     cases("cvt.f64.f16 %do, %ha;", &[([0xc000], d(-2.0))]);
-    cases("cvt.rn.f16.f64 %ho, %da;", &[([d(31464.0)], 0x77ae), ([d(31464.000_000_001)], 0x77af)]);
+    cases("cvt.rn.f16.f64 %ho, %da;", &[([d(31_464.0)], 0x77ae), ([d(31_464.000_000_001)], 0x77af)]);
     cases("cvt.rni.f32.f32 %ro, %ra;", &[([f(2.5)], f(2.0)), ([f(-0.4)], 0x8000_0000), ([NAN], NAN)]);
     cases("cvt.rzi.f32.f32 %ro, %ra;", &[([f(-2.9)], f(-2.0))]);
     cases("cvt.rmi.f64.f64 %do, %da;", &[([d(-2.1)], d(-3.0))]);
@@ -87,6 +128,11 @@ fn convert_pairs_and_tf32() {
     cases("cvt.rn.relu.bf16x2.f32 %ro, %ra, %rb;", &[([f(-1.0), f(2.0)], 0x4000)]);
     cases(
         "cvt.rna.tf32.f32 %ro, %ra;",
-        &[([0x3f80_1000], 0x3f80_2000), ([0x3f80_0fff], 0x3f80_0000), ([0xbf80_1000], 0xbf80_2000), ([0x7f7f_ffff], 0x7f80_0000)],
+        &[
+            ([0x3f80_1000], 0x3f80_2000),
+            ([0x3f80_0fff], 0x3f80_0000),
+            ([0xbf80_1000], 0xbf80_2000),
+            ([0x7f7f_ffff], 0x7f80_0000),
+        ],
     );
 }

@@ -23,10 +23,16 @@ fn single_add_rounds_and_keeps_subnormals() {
     );
     cases("add.ftz.f32 %ro, %ra, %rb;", &[([TINY, 0x8000_0001], 0), ([0x80_0000, 0x807f_ffff], 0x80_0000)]);
     cases("sub.f32 %ro, %ra, %rb;", &[([f(1.0), f(1.0)], 0), ([f(3.0), f(5.0)], f(-2.0))]);
-    cases("add.sat.f32 %ro, %ra, %rb;", &[([f(0.75), f(0.5)], f(1.0)), ([f(-1.0), f(0.5)], 0), ([NAN, 0], 0)]);
+    cases(
+        "add.sat.f32 %ro, %ra, %rb;",
+        &[([f(0.75), f(0.5)], f(1.0)), ([f(-1.0), f(0.5)], 0), ([NAN, 0], 0)],
+    );
     cases("add.rz.f32 %ro, %ra, %rb;", &[([f(1.0), f(0.9 * 2.0_f32.powi(-23))], f(1.0))]);
     cases("add.rp.f32 %ro, %ra, %rb;", &[([f(1.0), TINY], f(1.0_f32.next_up()))]);
-    cases("add.rm.f32 %ro, %ra, %rb;", &[([f(1.0), 0x8000_0001], f(1.0_f32.next_down())), ([f(1.0), f(-1.0)], NEG0)]);
+    cases(
+        "add.rm.f32 %ro, %ra, %rb;",
+        &[([f(1.0), 0x8000_0001], f(1.0_f32.next_down())), ([f(1.0), f(-1.0)], NEG0)],
+    );
     cases("sub.rm.f32 %ro, %ra, %rb;", &[([f(1.0), f(1.0)], NEG0), ([0, 0], NEG0)]);
 }
 
@@ -45,7 +51,11 @@ fn single_fma_rounds_once() {
     // (1 + e)² = 1 + 2e + e²; the e² is lost when the product is rounded first.
     cases(
         "fma.rn.f32 %ro, %ra, %rb, %rc;",
-        &[([f(1.0 + e), f(1.0 + e), f(-1.0 - 2.0 * e)], f(e * e)), ([INF, 0, f(1.0)], NAN), ([TINY, f(1.0), TINY], 2)],
+        &[
+            ([f(1.0 + e), f(1.0 + e), f(-1.0 - 2.0 * e)], f(e * e)),
+            ([INF, 0, f(1.0)], NAN),
+            ([TINY, f(1.0), TINY], 2),
+        ],
     );
     cases("fma.rz.f32 %ro, %ra, %rb, %rc;", &[([f(1.0), f(1.0), 0x8000_0001], f(1.0_f32.next_down()))]);
     cases("fma.rp.f32 %ro, %ra, %rb, %rc;", &[([f(1.0), f(1.0), TINY], f(1.0_f32.next_up()))]);
@@ -130,9 +140,8 @@ fn compare_floats_ordered_and_not() {
             ([NAN, f(1.0)], unordered),
         ];
         cases(&format!("setp.{name}.f32 %po, %ra, %rb;"), &table);
-        let double = table.map(|([a, b], answer)| {
-            ([a, b].map(|x| d(f32::from_bits(x as u32) as f64)), answer)
-        });
+        let double =
+            table.map(|([a, b], answer)| ([a, b].map(|x| d(f32::from_bits(x as u32) as f64)), answer));
         cases(&format!("setp.{name}.f64 %po, %da, %db;"), &double);
     }
     cases("setp.eq.ftz.f32 %po, %ra, %rb;", &[([TINY, 0], 1)]);

@@ -54,7 +54,10 @@ fn int_mad_adds_after_the_part() {
 
 #[test]
 fn int_mul24_takes_low_bits() {
-    cases("mul24.lo.u32 %ro, %ra, %rb;", &[([0xff00_0003, 0xaa00_0005], 15), ([0xff_ffff, 0xff_ffff], 0xfe00_0001)]);
+    cases(
+        "mul24.lo.u32 %ro, %ra, %rb;",
+        &[([0xff00_0003, 0xaa00_0005], 15), ([0xff_ffff, 0xff_ffff], 0xfe00_0001)],
+    );
     cases("mul24.lo.s32 %ro, %ra, %rb;", &[([0xff_ffff, 3], 0xffff_fffd)]);
     cases("mul24.hi.u32 %ro, %ra, %rb;", &[([0xff_ffff, 0xff_ffff], 0xffff_fe00)]);
     cases("mad24.lo.s32 %ro, %ra, %rb, %rc;", &[([0xff_ffff, 3, 4], 1)]);
@@ -129,14 +132,20 @@ fn bits_funnel_shift() {
 #[test]
 fn bits_fields() {
     cases("bfe.u32 %ro, %ra, 16, 1;", &[([0x1_0000], 1), ([0xfffe_ffff], 0)]);
-    cases("bfe.u32 %ro, %ra, %rb, %rc;", &[([0xabcd_ef01, 8, 8], 0xef), ([M1, 28, 8], 0xf), ([M1, 0, 0], 0), ([M1, 32, 4], 0)]);
+    cases(
+        "bfe.u32 %ro, %ra, %rb, %rc;",
+        &[([0xabcd_ef01, 8, 8], 0xef), ([M1, 28, 8], 0xf), ([M1, 0, 0], 0), ([M1, 32, 4], 0)],
+    );
     cases(
         "bfe.s32 %ro, %ra, %rb, %rc;",
         &[([0x80, 4, 4], 0xffff_fff8), ([MIN, 28, 8], 0xffff_fff8), ([MIN, 40, 4], M1), ([MIN, 4, 0], 0)],
     );
     cases("bfe.u64 %do, %da, 60, 8;", &[([u64::MAX], 15)]);
     cases("bfe.s64 %do, %da, 0, 64;", &[([u64::MAX - 1], u64::MAX - 1)]);
-    cases("bfi.b32 %ro, %ra, %rb, %rc, %re;", &[([0xff, 0, 4, 4], 0xf0), ([0, M1, 28, 8], 0x0fff_ffff), ([M1, 5, 3, 0], 5)]);
+    cases(
+        "bfi.b32 %ro, %ra, %rb, %rc, %re;",
+        &[([0xff, 0, 4, 4], 0xf0), ([0, M1, 28, 8], 0x0fff_ffff), ([M1, 5, 3, 0], 5)],
+    );
     cases("bfi.b32 %ro, %ra, %rb, %rc, %re;", &[([M1, 5, 40, 8], 5)]);
     cases("bfi.b64 %do, %da, %db, 32, 32;", &[([7, 9], 7 << 32 | 9)]);
 }

@@ -1,16 +1,11 @@
 //! Loads, stores, atomics, asynchronous copies, calls and branches.
 
 use super::common::{HEAD, Run, cases, eval, f, kernel};
+use cotangent_tests::ptx::{Launch, Machine, Memory, Module, Options, ParamKind};
 
 #[test]
 fn memory_widths_extend_as_their_types_say() {
-    let program = |load: &str| {
-        kernel(
-            2,
-            "",
-            &format!("{load}\nst.global.b64 [%d1], %d10;"),
-        )
-    };
+    let program = |load: &str| kernel(2, "", &format!("{load}\nst.global.b64 [%d1], %d10;"));
     let table = [
         ("ld.global.u8 %r10, [%d0]; cvt.u64.u32 %d10, %r10;", 0xf1),
         ("ld.global.s8 %r10, [%d0]; cvt.u64.u32 %d10, %r10;", 0xffff_fff1),
@@ -24,8 +19,14 @@ fn memory_widths_extend_as_their_types_say() {
         ("ld.acquire.cta.global.b32 %r10, [%d0]; cvt.u64.u32 %d10, %r10;", 0xf4f3_f2f1),
         ("ld.volatile.global.b32 %r10, [%d0]; cvt.u64.u32 %d10, %r10;", 0xf4f3_f2f1),
         ("ld.global.v2.b32 {%r10, %r11}, [%d0]; mov.b64 %d10, {%r11, %r10};", 0xf4f3_f2f1_f8f7_f6f5),
-        ("ld.global.v4.b16 {%h0, %h1, %h2, %h3}, [%d0]; mov.b64 %d10, {%h3, %h2, %h1, %h0};", 0xf2f1_f4f3_f6f5_f8f7),
-        ("ld.global.v2.b64 {%d10, %d11}, [%d0]; sub.s64 %d10, %d10, %d11;", 0xf8f7_f6f5_f4f3_f2f1_u64.wrapping_sub(7)),
+        (
+            "ld.global.v4.b16 {%h0, %h1, %h2, %h3}, [%d0]; mov.b64 %d10, {%h3, %h2, %h1, %h0};",
+            0xf2f1_f4f3_f6f5_f8f7,
+        ),
+        (
+            "ld.global.v2.b64 {%d10, %d11}, [%d0]; sub.s64 %d10, %d10, %d11;",
+            0xf8f7_f6f5_f4f3_f2f1_u64.wrapping_sub(7),
+        ),
     ];
     for (load, expected) in table {
         let mut run = Run::new(1).words("in", &[0xf4f3_f2f1, 0xf8f7_f6f5, 7, 0]).output("out", 8);
@@ -86,10 +87,12 @@ cvta.param.u64 %d3, %d2; ld.b32 %r1, [%d3+4];
 cvt.u64.u32 %d4, %r0; add.s64 %d1, %d1, %d4; cvt.u64.u32 %d4, %r1; add.s64 %d1, %d1, %d4;
 st.global.b64 [%d0], %d1; ret; }}"
     );
-    use cotangent_tests::ptx::{Launch, Machine, Memory, Module, Options, ParamKind};
     let module = Module::parse(&text).expect("parses");
     let params = &module.entries()[0].params;
-    assert_eq!((params[1].offset, params[1].size, params[1].align, params[1].kind), (8, 24, 8, ParamKind::Bytes));
+    assert_eq!(
+        (params[1].offset, params[1].size, params[1].align, params[1].kind),
+        (8, 24, 8, ParamKind::Bytes)
+    );
     let mut memory = Memory::new();
     let out = memory.alloc("out", 8, 0);
     let words = [1_u32, 200, 30, 4, 5000, 0];
@@ -153,7 +156,8 @@ fn atomics_read_modify_and_write() {
     ];
     for (text, old, new) in table {
         let mut run = Run::new(1).words("cell", &[*old]).output("out", 4);
-        run.launch(&kernel(2, "", &format!("{text}\nst.global.b32 [%d1], %r10;"))).unwrap_or_else(|r| panic!("{r}"));
+        run.launch(&kernel(2, "", &format!("{text}\nst.global.b32 [%d1], %r10;")))
+            .unwrap_or_else(|r| panic!("{r}"));
         assert_eq!((run.read(0)[0], run.read(1)[0]), (*new, *old), "{text}");
     }
     let mut run = Run::new(1).words("cell", &[7, 1]);
@@ -163,7 +167,8 @@ fn atomics_read_modify_and_write() {
     run.launch(&kernel(1, "", "red.global.add.f64 [%d0], 0d3FF0000000000000;")).expect("runs");
     assert_eq!(run.read(0), [0, 0x4000_0000]);
     let mut run = Run::new(1).words("cell", &[0x3c00_3c00]);
-    run.launch(&kernel(1, "", "mov.b32 %r10, 0x40003c00; red.global.add.noftz.f16x2 [%d0], %r10;")).expect("runs");
+    run.launch(&kernel(1, "", "mov.b32 %r10, 0x40003c00; red.global.add.noftz.f16x2 [%d0], %r10;"))
+        .expect("runs");
     assert_eq!(run.read(0), [0x4200_4000]);
 }
 
@@ -194,7 +199,8 @@ fn async_copies_arrive_after_the_wait() {
         st.global.v4.b32 [%d12], {%r14, %r15, %r16, %r17};";
     let input: Vec<u32> = (0..256).collect();
     let mut run = Run::new(64).words("in", &input).output("out", 1024);
-    run.launch(&kernel(2, ".shared .align 16 .b8 tile[4096];\n", body)).unwrap_or_else(|report| panic!("{report}"));
+    run.launch(&kernel(2, ".shared .align 16 .b8 tile[4096];\n", body))
+        .unwrap_or_else(|report| panic!("{report}"));
     let expected: Vec<u32> = (0..256).map(|n| if n % 4 == 3 { n - 3 } else { n ^ 4 }).collect();
     assert_eq!(run.read(1), expected);
 }
@@ -209,7 +215,8 @@ fn async_copies_fill_with_zeros_past_the_source() {
         );
         // The source ends where the copy does: the zeros come from nowhere.
         let mut run = Run::new(1).words("in", &[1, 2, 3][..size / 4]).output("out", 16);
-        run.launch(&kernel(2, ".shared .align 16 .b8 tile[16];\n", &body)).unwrap_or_else(|report| panic!("{report}"));
+        run.launch(&kernel(2, ".shared .align 16 .b8 tile[16];\n", &body))
+            .unwrap_or_else(|report| panic!("{report}"));
         assert_eq!(run.read(1), expected);
     }
 }

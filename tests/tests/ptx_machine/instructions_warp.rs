@@ -23,8 +23,14 @@ fn shuffle_in_every_mode() {
     let all = "0xffffffff";
     assert_eq!(warp(&format!("shfl.sync.bfly.b32 %r40, %r0, 16, 31, {all};")), lanes(|l| l ^ 16));
     assert_eq!(warp(&format!("shfl.sync.idx.b32 %r40, %r0, 5, 31, {all};")), lanes(|_| 5));
-    assert_eq!(warp(&format!("shfl.sync.down.b32 %r40, %r0, 3, 31, {all};")), lanes(|l| if l + 3 < 32 { l + 3 } else { l }));
-    assert_eq!(warp(&format!("shfl.sync.up.b32 %r40, %r0, 3, 0, {all};")), lanes(|l| if l >= 3 { l - 3 } else { l }));
+    assert_eq!(
+        warp(&format!("shfl.sync.down.b32 %r40, %r0, 3, 31, {all};")),
+        lanes(|l| if l + 3 < 32 { l + 3 } else { l })
+    );
+    assert_eq!(
+        warp(&format!("shfl.sync.up.b32 %r40, %r0, 3, 0, {all};")),
+        lanes(|l| if l >= 3 { l - 3 } else { l })
+    );
     // Segments of eight: the mask 0x18 in bits 8 to 12.
     assert_eq!(warp(&format!("shfl.sync.idx.b32 %r40, %r0, 1, 0x181f, {all};")), lanes(|l| l & !7 | 1));
     assert_eq!(
@@ -66,12 +72,18 @@ fn vote_match_redux_activemask() {
         assert_eq!(warp(&body), lanes(|_| answer), "{mode}");
     }
     assert_eq!(warp("redux.sync.add.s32 %r40, %r0, 0xffffffff;"), lanes(|_| 496));
-    assert_eq!(warp("sub.s32 %r10, %r0, 5; redux.sync.min.s32 %r40, %r10, 0xffffffff;"), lanes(|_| -5_i32 as u32));
+    assert_eq!(
+        warp("sub.s32 %r10, %r0, 5; redux.sync.min.s32 %r40, %r10, 0xffffffff;"),
+        lanes(|_| -5_i32 as u32)
+    );
     assert_eq!(warp("sub.s32 %r10, %r0, 5; redux.sync.max.u32 %r40, %r10, 0xffffffff;"), lanes(|_| u32::MAX));
     assert_eq!(warp("redux.sync.xor.b32 %r40, %r0, 0xffffffff;"), lanes(|_| 0));
     assert_eq!(warp("redux.sync.or.b32 %r40, %r0, 0xffffffff;"), lanes(|_| 31));
     assert_eq!(warp("or.b32 %r10, %r0, 64; redux.sync.and.b32 %r40, %r10, 0xffffffff;"), lanes(|_| 64));
-    assert_eq!(warp("and.b32 %r10, %r0, 3; match.any.sync.b32 %r40, %r10, 0xffffffff;"), lanes(|l| 0x1111_1111 << (l % 4)));
+    assert_eq!(
+        warp("and.b32 %r10, %r0, 3; match.any.sync.b32 %r40, %r10, 0xffffffff;"),
+        lanes(|l| 0x1111_1111 << (l % 4))
+    );
     assert_eq!(warp("match.all.sync.b32 %r40|%p0, %r0, 0xffffffff;"), lanes(|_| 0));
     assert_eq!(warp("mov.b32 %r10, 3; match.all.sync.b32 %r40|%p0, %r10, 0xffffffff;"), lanes(|_| u32::MAX));
     let body = "activemask.b32 %r40; setp.lt.u32 %p0, %r0, 3; @%p0 activemask.b32 %r40;";
@@ -111,7 +123,8 @@ fn ldmatrix_and_stmatrix_place_their_elements() {
     assert_eq!(run_it(x4), expected);
     let expected: Vec<u32> = (0..128).map(|n| turned(n % 4, n / 4)).collect();
     assert_eq!(run_it(&x4.replace("x4", "x4.trans")), expected);
-    let x2 = "mov.b32 %r22, 0; mov.b32 %r23, 0; ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r20, %r21}, [%r12];";
+    let x2 =
+        "mov.b32 %r22, 0; mov.b32 %r23, 0; ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r20, %r21}, [%r12];";
     let expected: Vec<u32> = (0..128).map(|n| if n % 4 < 2 { plain(n % 4, n / 4) } else { 0 }).collect();
     assert_eq!(run_it(x2), expected);
     let x1 = "mov.b32 %r21, 0; mov.b32 %r22, 0; mov.b32 %r23, 0; ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%r20}, [%r12];";
@@ -188,12 +201,19 @@ fn check_product(product: &Product) {
         }
     }
     let stride = a_registers + b_registers + 4;
-    let mut body = format!("mul.lo.s32 %r10, %r0, {stride}; mul.wide.u32 %d10, %r10, 4; add.s64 %d11, %d0, %d10;\n");
-    let names = |first: u32, count: u32| (first..first + count).map(|n| format!("%r{n}")).collect::<Vec<_>>().join(", ");
+    let mut body =
+        format!("mul.lo.s32 %r10, %r0, {stride}; mul.wide.u32 %d10, %r10, 4; add.s64 %d11, %d0, %d10;\n");
+    let names = |first: u32, count: u32| {
+        (first..first + count).map(|n| format!("%r{n}")).collect::<Vec<_>>().join(", ")
+    };
     for n in 0..stride {
         body += &format!("ld.global.b32 %r{}, [%d11+{}];\n", 20 + n, 4 * n);
     }
-    let (ra, rb, rc) = (names(20, a_registers), names(20 + a_registers, b_registers), names(20 + a_registers + b_registers, 4));
+    let (ra, rb, rc) = (
+        names(20, a_registers),
+        names(20 + a_registers, b_registers),
+        names(20 + a_registers + b_registers, 4),
+    );
     body += &format!("mma.sync.aligned.{shape} {{{}}}, {{{ra}}}, {{{rb}}}, {{{rc}}};\n", names(40, 4));
     body += "mul.wide.u32 %d12, %r0, 16; add.s64 %d13, %d1, %d12; st.global.v4.b32 [%d13], {%r40, %r41, %r42, %r43};";
     let mut run = Run::new(32).words("in", &words).output("out", 512);

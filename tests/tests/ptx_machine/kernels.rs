@@ -67,8 +67,10 @@ fn conv2d_forward_matches_reference() {
     let x_buffer = memory.alloc_read_only("x", &bytes_of(&x), 4);
     let w_buffer = memory.alloc_read_only("w", &bytes_of(&taps), 12);
     let y_buffer = memory.alloc("y", elements * 4, 4);
-    let mut params: Vec<Vec<u8>> =
-        [x_buffer, w_buffer, y_buffer].iter().map(|&buffer| memory.address(buffer).to_le_bytes().to_vec()).collect();
+    let mut params: Vec<Vec<u8>> = [x_buffer, w_buffer, y_buffer]
+        .iter()
+        .map(|&buffer| memory.address(buffer).to_le_bytes().to_vec())
+        .collect();
     params.extend([b, c_in, c_out, h, w, oh, ow].iter().map(|&extent: &i32| extent.to_le_bytes().to_vec()));
     params.extend([ow, oh, c_out].iter().map(|&d| fast_divmod64(d as u64)));
     params.push(fast_divmod32(c_out as u32).iter().flat_map(|word| word.to_le_bytes()).collect());
@@ -108,7 +110,8 @@ fn channel_cat_backward_matches_reference_and_rounds_sums() {
         numbers((rows * total) as usize, 3).into_iter().map(half::bf16::from_f32).collect();
     let old: Vec<half::bf16> =
         numbers((rows * chunk) as usize, 4).into_iter().map(half::bf16::from_f32).collect();
-    let pack = |values: &[half::bf16]| values.iter().flat_map(|v| v.to_bits().to_le_bytes()).collect::<Vec<u8>>();
+    let pack =
+        |values: &[half::bf16]| values.iter().flat_map(|v| v.to_bits().to_le_bytes()).collect::<Vec<u8>>();
     for accumulate in [0_u32, 1] {
         let mut memory = Memory::new();
         let source = memory.alloc_read_only("dy", &pack(&dy), 2);
@@ -135,7 +138,11 @@ fn channel_cat_backward_matches_reference_and_rounds_sums() {
         for (index, &start) in old.iter().enumerate() {
             let (row, column) = (index as i32 / chunk, index as i32 % chunk);
             let gradient = dy[(row * total + offset + column) as usize];
-            let sum = if accumulate == 1 { half::bf16::from_f32(start.to_f32() + gradient.to_f32()) } else { gradient };
+            let sum = if accumulate == 1 {
+                half::bf16::from_f32(start.to_f32() + gradient.to_f32())
+            } else {
+                gradient
+            };
             assert_eq!(dx[2 * index..2 * index + 2], sum.to_bits().to_le_bytes(), "{accumulate}: {index}");
         }
     }

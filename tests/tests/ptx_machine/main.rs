@@ -1,5 +1,8 @@
 //! The PTX machine: every instruction with worked answers, every check with a fault and its sound twin.
 
+// Programs are put together from text, and answers compared to the bit.
+#![allow(clippy::float_cmp, clippy::format_push_string)]
+
 mod common;
 mod faults_memory;
 mod faults_sync;

@@ -1,5 +1,6 @@
 //! A bias for each channel, and its gradient.
 
+pub(super) mod checked;
 mod reference;
 
 use crate::element::Num;

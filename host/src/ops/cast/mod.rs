@@ -1,5 +1,7 @@
 //! Conversion between float types, a kernel for each target.
 
+pub(super) mod checked;
+
 use crate::element::Float;
 use crate::error::Result;
 use crate::kernel::{Kernel, LaunchOptions, kernel};

@@ -1,5 +1,6 @@
 //! Channel concatenation of one input into the joined tensor, and the gradient's way back.
 
+pub(super) mod checked;
 mod reference;
 #[cfg(feature = "verify")]
 mod verify;

@@ -1,5 +1,6 @@
 //! Constant padding of the last dimension, and its gradient.
 
+pub(super) mod checked;
 mod reference;
 #[cfg(feature = "verify")]
 mod verify;

@@ -2,7 +2,7 @@
 
 use super::{Conv2dBackward, Conv2dBackwardDw, Conv2dBackwardDx, Conv2dForward};
 use crate::verify::subject::{Adjoint, Spec, Subject, build, plain};
-use crate::verify::{Case, Data, Literal};
+use crate::verify::{Case, Data, Grid, Literal};
 
 const FORWARD: &str = "conv2d_forward";
 const BACKWARD: &str = "conv2d_backward";
@@ -144,6 +144,20 @@ const SHAPES: [Shape; 22] = [
     ([1, 1, 1, 1, 0, 0, 1, 128], [3, 17, 9, 4, 4]),
 ];
 
+/// Shapes with enough channels in a group for tiles, where a target has tiled kernels.
+const TILED: [Shape; 7] = [
+    // Ragged tiles, the residue classes of a stride, groups, gaps in dx, and padding alone.
+    ([3, 3, 1, 1, 1, 1, 1, 64], [1, 16, 17, 6, 7]),
+    ([3, 3, 2, 2, 1, 1, 1, 64], [2, 18, 16, 7, 8]),
+    ([2, 2, 1, 1, 0, 1, 2, 64], [1, 32, 40, 5, 6]),
+    ([1, 2, 2, 3, 2, 0, 1, 64], [1, 17, 16, 4, 9]),
+    // Enough pixels for the reduction of dw to be split.
+    ([1, 1, 1, 1, 0, 0, 1, 64], [2, 2, 16, 23, 23]),
+    // Enough groups of enough channels for the larger tiles, of the forward and of dx.
+    ([1, 2, 1, 1, 0, 0, 67, 64], [1, 67, 4355, 1, 2]),
+    ([1, 2, 1, 1, 0, 0, 67, 64], [1, 4355, 67, 1, 2]),
+];
+
 /// The output's extents.
 fn extents(constants: &[i32; 8], [b, c_in, c_out, h, wd]: [i32; 5]) -> [i32; 7] {
     let [kh, kw, stride_h, stride_w, pad_h, pad_w, ..] = *constants;
@@ -151,9 +165,11 @@ fn extents(constants: &[i32; 8], [b, c_in, c_out, h, wd]: [i32; 5]) -> [i32; 7] 
 }
 
 fn shaped(kernel: &'static str) -> impl Iterator<Item = Case> {
-    SHAPES.iter().enumerate().map(move |(number, (constants, sizes))| {
+    let case = move |(number, (constants, sizes)): (usize, &Shape)| {
         Case::new(kernel, constants, &extents(constants, *sizes)).varied(number)
-    })
+    };
+    // A grid of the caller's own is for the portable kernel.
+    SHAPES.iter().enumerate().map(case).chain(TILED.iter().enumerate().map(case).map(|case| case.grid(Grid::Own)))
 }
 
 fn backward_cases(kernel: &'static str) -> Vec<Case> {

@@ -1,5 +1,6 @@
 //! Flatten: a strided matrix copied into row-major order, and the gradient's way back.
 
+pub(super) mod checked;
 mod reference;
 #[cfg(feature = "verify")]
 mod verify;
@@ -126,6 +127,9 @@ enum Way {
 /// Rows and columns of the tile that passes through shared memory.
 const SHARED_SIDE: u32 = 64;
 
+/// Threads of a block that passes such tiles.
+const SHARED_THREADS: u32 = 256;
+
 /// A strided matrix on its way.
 struct Matrix {
     b: i32,
@@ -176,6 +180,7 @@ impl Matrix {
             }
             Way::Columns => {
                 plan.tiles(total, tiles, area);
+                plan.threads(SHARED_THREADS);
                 plan.shared_bytes(SHARED_SIDE, |size| SHARED_SIDE * size + size.max(4));
             }
         }

@@ -1,5 +1,6 @@
 //! The rectifier and its gradient.
 
+pub(super) mod checked;
 mod reference;
 
 use crate::element::Float;

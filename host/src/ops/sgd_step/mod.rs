@@ -1,5 +1,6 @@
 //! A step of stochastic gradient descent.
 
+pub(super) mod checked;
 mod reference;
 
 use crate::element::Float;

@@ -1,5 +1,6 @@
 //! Cross entropy of a softmax, for classes given as labels, and its gradient.
 
+pub(super) mod checked;
 mod reference;
 
 use crate::element::Float;

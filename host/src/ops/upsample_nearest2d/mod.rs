@@ -1,5 +1,6 @@
 //! Nearest-neighbour upsampling by whole factors, and its gradient.
 
+pub(super) mod checked;
 mod reference;
 #[cfg(feature = "verify")]
 mod verify;
@@ -101,8 +102,13 @@ fn plan_forward<D: Element>(
     plan.reads("x", x, small)?;
     plan.writes("y", y, large, options)?;
     plan.hidden(&Divisor64(i64::from(ow)));
-    plan.hidden(&Divisor64(i64::from(oh)));
-    plan.sweeps_vectors(large, i64::from(kernel.block_ow), 2);
+    plan.hidden(&Divisor64(plan.vectors_per_row(y, i64::from(ow), i64::from(ow))));
+    plan.hidden(&Divisor64(i64::from(kernel.scale_h)));
+    // Where rows lie on boundaries, those that repeat each other are made together.
+    let together = (y as u64 | (ow as u64 * size_of::<D>() as u64)).is_multiple_of(16);
+    let made = if together { large / i64::from(kernel.scale_h) } else { large };
+    plan.sweeps_vectors(made, i64::from(kernel.block_ow), 4);
+    plan.computes(large);
     Ok(())
 }
 

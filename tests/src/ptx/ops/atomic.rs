@@ -48,7 +48,8 @@ fn change(linker: &Linker<'_>, operation: &str, ty: Ty, space: Space) -> Result<
     })
 }
 
-const OPERATIONS: [&str; 11] = ["add", "min", "max", "and", "or", "xor", "inc", "dec", "exch", "cas", "noftz"];
+const OPERATIONS: [&str; 11] =
+    ["add", "min", "max", "and", "or", "xor", "inc", "dec", "exch", "cas", "noftz"];
 
 fn atomic(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>) -> Result<Step, PtxError> {
     for known in ["relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys"] {
@@ -87,7 +88,11 @@ fn atomic(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>) -> Result<S
         by_space(ctx, mask, space, &row, |ctx, mask, space, row| match space {
             Space::Shared => shared(ctx, mask, row, width, &in_shared, d, [b, c]),
             Space::Global | Space::Generic => global(ctx, mask, row, width, &in_global, d, [b, c]),
-            _ => Err(Fault::new(Kind::Operand, mask.trailing_zeros(), "an atomic outside device and shared memory")),
+            _ => Err(Fault::new(
+                Kind::Operand,
+                mask.trailing_zeros(),
+                "an atomic outside device and shared memory",
+            )),
         })
     });
     Ok(Step::Exec(run))

@@ -250,7 +250,8 @@ fn lop3(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>) -> Result<Ste
     let Operand::Int(table) = inst.operands[4] else {
         return Err(linker.decoder.fail("the table is no number"));
     };
-    let table = u8::try_from(table).map_err(|_| linker.decoder.fail(format!("the table {table} is no byte")))?;
+    let table =
+        u8::try_from(table).map_err(|_| linker.decoder.fail(format!("the table {table} is no byte")))?;
     let d = linker.decoder.dst(&inst.operands[0], 32)?;
     let mut abc = [d; 3];
     for (slot, operand) in abc.iter_mut().zip(&inst.operands[1..4]) {

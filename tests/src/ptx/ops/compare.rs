@@ -138,7 +138,12 @@ impl Compare {
 }
 
 /// Reads the test, the join, and the operands from the second on. `source` is the type compared.
-fn compare(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>, source: Ty) -> Result<Compare, PtxError> {
+fn compare(
+    linker: &mut Linker<'_>,
+    inst: &Inst,
+    mods: &mut Mods<'_>,
+    source: Ty,
+) -> Result<Compare, PtxError> {
     let test = mods.pick(|m| test(m, source));
     let test = test.ok_or_else(|| linker.decoder.fail(format!("no comparison that .{source} has")))?;
     let join: Option<Join> = mods.pick(|m| {

@@ -143,7 +143,12 @@ fn bar(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>) -> Result<Step
     Ok(Step::Barrier(Barrier { id, count, aligned, arrive, reduce: None }))
 }
 
-fn reduce(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>, aligned: bool) -> Result<Step, PtxError> {
+fn reduce(
+    linker: &mut Linker<'_>,
+    inst: &Inst,
+    mods: &mut Mods<'_>,
+    aligned: bool,
+) -> Result<Step, PtxError> {
     let operation = mods.pick(|m| ["popc", "and", "or"].iter().position(|name| *name == m));
     let operation = operation.ok_or_else(|| linker.decoder.fail("none of .popc, .and and .or"))?;
     let wanted = if operation == 0 { Ty::U(32) } else { Ty::Pred };

@@ -111,7 +111,9 @@ fn check(linker: &Linker<'_>, to: Ty, from: Ty, style: Style) -> Result<(), PtxE
         (false, false) if !narrows && rounds => fail("a rounding modifier"),
         (false, false) if style.integral.is_some() && to != from => fail("a rounding to an integer"),
         _ if style.round == Some(Round::NearestAway) && to != Ty::Tf32 => fail("unknown modifier `.rna`"),
-        _ if style.relu && !(pair || matches!(to, Ty::F16 | Ty::Bf16 | Ty::Tf32)) => fail("unknown modifier `.relu`"),
+        _ if style.relu && !(pair || matches!(to, Ty::F16 | Ty::Bf16 | Ty::Tf32)) => {
+            fail("unknown modifier `.relu`")
+        }
         _ if style.sat && !int(to) && to != Ty::F32 && to != Ty::F16 && to != Ty::F64 => {
             fail("unknown modifier `.sat`")
         }

@@ -49,7 +49,8 @@ impl Style {
         }
         let value = if self.relu { maximum(value, 0.0, true) } else { value };
         let bits = self.format.round(value, Round::Nearest);
-        let subnormal = bits << 17 != 0 && bits & ((1 << self.format.exponent) - 1) << self.format.mantissa == 0;
+        let subnormal =
+            bits << 17 != 0 && bits & ((1 << self.format.exponent) - 1) << self.format.mantissa == 0;
         (if self.ftz && subnormal { bits & 0x8000 } else { bits }) as u16
     }
 
@@ -72,7 +73,12 @@ impl Style {
         }
     }
 
-    fn step3(self, d: Slot, abc: [Slot; 3], f: impl Fn(f64, f64, f64) -> f64 + Send + Sync + 'static) -> Step {
+    fn step3(
+        self,
+        d: Slot,
+        abc: [Slot; 3],
+        f: impl Fn(f64, f64, f64) -> f64 + Send + Sync + 'static,
+    ) -> Step {
         let f = move |a, b, c| self.output(f(self.input(a), self.input(b), self.input(c)));
         if self.pair {
             map3(d, abc, move |x: u32, y: u32, z: u32| {

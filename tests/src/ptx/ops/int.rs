@@ -9,7 +9,8 @@ use super::super::syntax::Inst;
 use super::super::ty::Ty;
 use super::{Table, map1, map2, map3, with_int};
 
-pub(super) const TABLE: Table = &[("rem", rem), ("mul24", mul24), ("mad24", mad24), ("sad", sad), ("dp4a", dp4a)];
+pub(super) const TABLE: Table =
+    &[("rem", rem), ("mul24", mul24), ("mad24", mad24), ("sad", sad), ("dp4a", dp4a)];
 
 /// Which part of a product is kept.
 #[derive(Clone, Copy)]
@@ -54,9 +55,15 @@ pub(super) fn arith(
             let (d, [a]) = linker.same(inst, bits)?;
             let negate = name == "neg";
             return Ok(match ty {
-                Ty::S(16) => map1(d, a, move |x: i16| if negate { x.wrapping_neg() } else { x.wrapping_abs() }),
-                Ty::S(32) => map1(d, a, move |x: i32| if negate { x.wrapping_neg() } else { x.wrapping_abs() }),
-                Ty::S(64) => map1(d, a, move |x: i64| if negate { x.wrapping_neg() } else { x.wrapping_abs() }),
+                Ty::S(16) => {
+                    map1(d, a, move |x: i16| if negate { x.wrapping_neg() } else { x.wrapping_abs() })
+                }
+                Ty::S(32) => {
+                    map1(d, a, move |x: i32| if negate { x.wrapping_neg() } else { x.wrapping_abs() })
+                }
+                Ty::S(64) => {
+                    map1(d, a, move |x: i64| if negate { x.wrapping_neg() } else { x.wrapping_abs() })
+                }
                 other => return Err(linker.decoder.fail(format!("it has no form for .{other}"))),
             });
         }
@@ -180,7 +187,11 @@ fn low24(ty: Ty, value: u32) -> i64 {
 }
 
 /// `.lo` keeps bits 31..0 of the 48-bit product, `.hi` bits 47..16.
-fn product24(linker: &Linker<'_>, mods: &mut Mods<'_>, ty: Ty) -> Result<impl Fn(u32, u32) -> u32 + use<>, PtxError> {
+fn product24(
+    linker: &Linker<'_>,
+    mods: &mut Mods<'_>,
+    ty: Ty,
+) -> Result<impl Fn(u32, u32) -> u32 + use<>, PtxError> {
     if !matches!(ty, Ty::U(32) | Ty::S(32)) {
         return Err(linker.decoder.fail(format!("it has no form for .{ty}")));
     }

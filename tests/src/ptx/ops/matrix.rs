@@ -4,11 +4,11 @@
 //! (l / 4, 2·(l % 4)) and the next one in the row; with `.trans`, the same places of the transpose.
 
 use super::super::code::{Exec, Members, Step};
-use super::super::decode::Address;
 use super::super::error::PtxError;
 use super::super::link::Linker;
 use super::super::memory_map::window;
 use super::super::mods::Mods;
+use super::super::operands::Address;
 use super::super::regs::{LANES, Slot};
 use super::super::syntax::{Inst, Operand, Space};
 use super::super::ty::Ty;

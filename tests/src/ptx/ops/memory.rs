@@ -1,11 +1,11 @@
 //! Loads and stores in every space.
 
 use super::super::code::{Ctx, Exec, Image, Step};
-use super::super::decode::Address;
 use super::super::error::{Fault, Kind, Outcome, PtxError};
 use super::super::link::Linker;
 use super::super::memory_map::{space_of, window};
 use super::super::mods::Mods;
+use super::super::operands::Address;
 use super::super::regs::{LANES, Row, Slot, lanes};
 use super::super::syntax::{Inst, Operand, Space};
 use super::super::ty::Ty;
@@ -112,7 +112,11 @@ fn access(linker: &mut Linker<'_>, address: &Operand, mods: &mut Mods<'_>) -> Re
 }
 
 /// The register operands of an access.
-fn elements<'a>(linker: &Linker<'_>, operand: &'a Operand, count: usize) -> Result<Vec<&'a Operand>, PtxError> {
+fn elements<'a>(
+    linker: &Linker<'_>,
+    operand: &'a Operand,
+    count: usize,
+) -> Result<Vec<&'a Operand>, PtxError> {
     let found: Vec<&Operand> = match operand {
         Operand::Vector(items) => items.iter().collect(),
         single => vec![single],
@@ -156,7 +160,14 @@ fn filled(bytes: u64, element: usize) -> u8 {
     (bytes & ((1 << element) - 1)) as u8 | (0xff_u32 << element) as u8
 }
 
-fn load_lanes(ctx: &mut Ctx<'_>, mask: u32, space: Space, row: &Row, access: &Access, slots: &[Slot]) -> Outcome {
+fn load_lanes(
+    ctx: &mut Ctx<'_>,
+    mask: u32,
+    space: Space,
+    row: &Row,
+    access: &Access,
+    slots: &[Slot],
+) -> Outcome {
     let (width, element) = (access.width(), access.element);
     match space {
         Space::Global | Space::Generic => {
@@ -270,7 +281,14 @@ fn store(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>) -> Result<St
     Ok(Step::Exec(run))
 }
 
-fn store_lanes(ctx: &mut Ctx<'_>, mask: u32, space: Space, row: &Row, access: &Access, slots: &[Slot]) -> Outcome {
+fn store_lanes(
+    ctx: &mut Ctx<'_>,
+    mask: u32,
+    space: Space,
+    row: &Row,
+    access: &Access,
+    slots: &[Slot],
+) -> Outcome {
     let (width, element) = (access.width(), access.element);
     match space {
         Space::Global | Space::Generic => {

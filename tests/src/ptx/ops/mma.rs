@@ -177,7 +177,8 @@ fn mma(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>) -> Result<Step
                     return (0..2).fold(0, |out, e| {
                         let (row, column) = Shape::c_place(lane, 2 * r + e);
                         let sum = dot(row, column, number(Ty::F16, start[lane] >> (16 * e)));
-                        out | (if sum.is_nan() { NAN_16 as u32 } else { F16.round(sum, Round::Nearest) } as u64)
+                        out | (if sum.is_nan() { NAN_16 as u32 } else { F16.round(sum, Round::Nearest) }
+                            as u64)
                             << (16 * e)
                     });
                 }

@@ -133,7 +133,11 @@ pub(crate) use with_int;
 
 impl Linker<'_> {
     /// The destination and the sources of an instruction whose operands all have `bits` bits.
-    pub(crate) fn same<const N: usize>(&mut self, inst: &Inst, bits: u32) -> Result<(Slot, [Slot; N]), PtxError> {
+    pub(crate) fn same<const N: usize>(
+        &mut self,
+        inst: &Inst,
+        bits: u32,
+    ) -> Result<(Slot, [Slot; N]), PtxError> {
         self.decoder.count(inst, N + 1)?;
         let d = self.decoder.dst(&inst.operands[0], bits)?;
         let mut sources = [Slot(0); N];

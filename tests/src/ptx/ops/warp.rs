@@ -9,13 +9,8 @@ use super::super::syntax::{Inst, Operand};
 use super::super::ty::Ty;
 use super::Table;
 
-pub(super) const TABLE: Table = &[
-    ("shfl", shuffle),
-    ("vote", vote),
-    ("redux", redux),
-    ("match", matching),
-    ("activemask", activemask),
-];
+pub(super) const TABLE: Table =
+    &[("shfl", shuffle), ("vote", vote), ("redux", redux), ("match", matching), ("activemask", activemask)];
 
 fn needs_sync(linker: &Linker<'_>, mods: &mut Mods<'_>) -> Result<(), PtxError> {
     if mods.flag("sync") { Ok(()) } else { Err(linker.decoder.fail("no .sync")) }

@@ -1,0 +1,345 @@
+//! The one way from a checked operation to a device.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+
+use crate::device::{Device, Phase, Queue, Step, Stream};
+use crate::error::{Error, Result};
+use crate::kernel::{self, Kernel, LaunchOptions, padded};
+use crate::launch::{Access, Constants, Launch};
+use crate::tensor::{Entered, Storage, Tensor, TensorRef, Use, expect_device, not_contiguous};
+
+/// Whether a gradient replaces what its output holds, or is added to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Beta {
+    /// The output is the gradient (beta 0); what it held before does not matter.
+    #[default]
+    Overwrite,
+    /// The gradient is added to the output (beta 1).
+    Accumulate,
+}
+
+/// Memory that operations may use for partial results, so that they need not take some of their own.
+///
+/// One workspace serves any number of operations on one stream, in turn.
+#[derive(Debug, Default)]
+pub struct Workspace {
+    memory: Option<Tensor<u8>>,
+}
+
+impl Workspace {
+    /// No memory: operations take the way that needs none.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// So many bytes, as the `_workspace` functions tell them.
+    ///
+    /// # Errors
+    /// Out of memory.
+    pub fn new(stream: &Stream, bytes: usize) -> Result<Self> {
+        let memory = (bytes > 0).then(|| Tensor::uninitialised(stream, &[bytes])).transpose()?;
+        Ok(Self { memory })
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> usize {
+        self.memory.as_ref().map_or(0, Tensor::len)
+    }
+}
+
+type Cache = RwLock<HashMap<(TypeId, Constants), Arc<dyn Any + Send + Sync>>>;
+
+/// The kernel for these constants; built once, and kept.
+pub(crate) fn cached<K: Any + Send + Sync>(
+    constants: &[i32],
+    build: impl FnOnce() -> Result<K>,
+) -> Result<Arc<K>> {
+    static KERNELS: LazyLock<Cache> = LazyLock::new(Cache::default);
+    let key = (TypeId::of::<K>(), padded(constants));
+    let known = KERNELS.read().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+    let kernel = match known {
+        Some(kernel) => kernel,
+        None => {
+            let kernel: Arc<dyn Any + Send + Sync> = Arc::new(build()?);
+            KERNELS.write().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert(kernel).clone()
+        }
+    };
+    Ok(kernel.downcast().expect("the key has the kernel's type"))
+}
+
+/// One operation's call: everything but the kernel and its arguments.
+pub(crate) struct Call<'a> {
+    pub(crate) stream: &'a Stream,
+    pub(crate) beta: Beta,
+    pub(crate) rows: Option<i64>,
+    pub(crate) workspace: Option<&'a Workspace>,
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn new(stream: &'a Stream) -> Self {
+        Self { stream, beta: Beta::Overwrite, rows: None, workspace: None }
+    }
+
+    pub(crate) fn beta(self, beta: Beta) -> Self {
+        Self { beta, ..self }
+    }
+
+    pub(crate) fn rows(self, rows: usize) -> Self {
+        Self { rows: Some(rows as i64), ..self }
+    }
+
+    pub(crate) fn workspace(self, workspace: &'a Workspace) -> Self {
+        Self { workspace: Some(workspace), ..self }
+    }
+
+    fn options(&self) -> LaunchOptions<'static> {
+        let mut options = LaunchOptions::new().accumulate(self.beta == Beta::Accumulate);
+        options.rows = self.rows;
+        options.workspace = self.workspace.and_then(|workspace| workspace.memory.as_ref()).map(|memory| {
+            kernel::Workspace { address: memory.view().pointer() as u64, bytes: memory.len() as u64 }
+        });
+        options
+    }
+
+    /// Runs, prepares or records the kernel, as the stream's phase says.
+    ///
+    /// `uses` has the memory that each pointer may reach, and nothing that the kernel touches may lie elsewhere: this
+    /// is what makes a call safe, whatever the operation's own checks let through.
+    pub(crate) fn run<K>(&self, kernel: &Arc<K>, args: K::Args<'static>, uses: &[Use<'_>]) -> Result<()>
+    where
+        K: Kernel + Send + Sync + 'static,
+        K::Args<'static>: Copy + 'static,
+    {
+        for used in uses {
+            let cpu = Device::cpu();
+            let device = used.storage.map(|storage| storage.device()).or(used.device).unwrap_or(&cpu);
+            expect_device(used.name, device, self.stream)?;
+        }
+        let memory = self.workspace.and_then(|workspace| workspace.memory.as_ref());
+        if let Some(memory) = memory {
+            expect_device("the workspace", memory.device(), self.stream)?;
+        }
+        let workspace = memory.map(|memory| Use { writes: true, ..memory.view().reads("workspace") });
+        let phase = self.stream.phase();
+        let done = self.dispatch(phase, kernel, args, uses, workspace.as_ref());
+        if let (Err(error), Phase::Capture) = (&done, phase) {
+            self.stream.recording().failed.get_or_insert_with(|| error.to_string());
+        }
+        done
+    }
+
+    fn dispatch<K>(
+        &self,
+        phase: Phase,
+        kernel: &Arc<K>,
+        args: K::Args<'static>,
+        uses: &[Use<'_>],
+        workspace: Option<&Use<'_>>,
+    ) -> Result<()>
+    where
+        K: Kernel + Send + Sync + 'static,
+        K::Args<'static>: Copy + 'static,
+    {
+        let options = self.options();
+        match self.stream.queue() {
+            Queue::Cpu => {
+                let launch = kernel.prepare(&args, &options)?;
+                check_covered(&launch, uses.iter().chain(workspace))?;
+                match phase {
+                    Phase::Prepare => Ok(()),
+                    Phase::Run => {
+                        let _entered = uses
+                            .iter()
+                            .filter_map(|used| {
+                                used.storage.map(|storage| storage.enter(used.writes, used.name))
+                            })
+                            .collect::<Result<Vec<_>>>()?;
+                        // SAFETY: all that the kernel touches lies in the memory of `uses`, which the views keep
+                        // alive and apart, and `_entered` keeps other threads out.
+                        unsafe { kernel.run_on_cpu(&args, &options) }
+                    }
+                    Phase::Capture => {
+                        let step = recorded(kernel, args, options, uses)?;
+                        let mut recording = self.stream.recording();
+                        for used in uses {
+                            used.storage.into_iter().for_each(|storage| recording.uses(storage, used.writes));
+                        }
+                        recording.steps.push(step);
+                        Ok(())
+                    }
+                }
+            }
+            #[cfg(feature = "cuda")]
+            Queue::Cuda(queue) => {
+                let crate::device::Place::Cuda(gpu) = &self.stream.device().place else {
+                    return Err(Error::Device("a GPU's stream is on a GPU".to_owned()));
+                };
+                let launches = kernel.plan(&args, &options, gpu.target())?;
+                for launch in &launches {
+                    check_covered(launch, uses.iter().chain(workspace))?;
+                }
+                let all = || uses.iter().chain(workspace);
+                match phase {
+                    Phase::Prepare => {
+                        return launches.iter().try_for_each(|launch| gpu.load_module(launch));
+                    }
+                    Phase::Capture => {
+                        let busy = |launch: &&Launch| launch.work() > 0 && !gpu.is_loaded(launch);
+                        if let Some(launch) = launches.iter().find(busy) {
+                            let (kernel, constants) = (launch.kernel().name, launch.constants().to_vec());
+                            return Err(Error::NotPrepared { kernel, constants });
+                        }
+                        let mut recording = self.stream.recording();
+                        for used in all() {
+                            let storage = used.storage.ok_or(Error::Borrowed { what: used.name })?;
+                            recording.uses(storage, used.writes);
+                        }
+                    }
+                    Phase::Run => {}
+                }
+                let _order = gpu.order();
+                if phase == Phase::Run {
+                    for used in all() {
+                        used.storage.map_or(Ok(()), |storage| storage.order(queue, used.writes))?;
+                    }
+                }
+                // SAFETY: all that the kernels touch lies in the memory of `uses` and the workspace, which the views
+                // keep alive until the stream is done with it, and which the stream is ordered behind.
+                unsafe { gpu.launch_all(&launches, queue) }
+            }
+        }
+    }
+}
+
+/// Fails if a launch touches anything outside the memory that its call may use.
+fn check_covered<'a>(launch: &Launch, uses: impl Iterator<Item = &'a Use<'a>> + Clone) -> Result<()> {
+    for touched in launch.touched().iter().filter(|touched| touched.bytes > 0) {
+        let reads = touched.access == Access::Read;
+        let room = |used: &Use<'_>| {
+            let before = touched.address.checked_sub(used.start)?;
+            (reads || used.writes).then(|| used.bytes.checked_sub(before)).flatten()
+        };
+        let have = uses.clone().filter_map(room).max().unwrap_or(0);
+        if have < touched.bytes {
+            let (kernel, name, need) = (launch.kernel().name, touched.name, touched.bytes);
+            return Err(Error::Short { kernel, name, have, need });
+        }
+    }
+    Ok(())
+}
+
+/// Arguments on their way to another thread.
+struct Sent<A>(A);
+
+// SAFETY: the arguments are addresses and numbers; the memory behind them is kept alive and apart by what the
+// recorded step holds and does before it uses them.
+unsafe impl<A> Send for Sent<A> {}
+
+impl<A: Copy> Sent<A> {
+    /// A method, so that closures take the whole and not the field.
+    fn get(&self) -> A {
+        self.0
+    }
+}
+
+/// A CPU operation to run later.
+fn recorded<K>(
+    kernel: &Arc<K>,
+    args: K::Args<'static>,
+    options: LaunchOptions<'static>,
+    uses: &[Use<'_>],
+) -> Result<Step>
+where
+    K: Kernel + Send + Sync + 'static,
+    K::Args<'static>: Copy + 'static,
+{
+    let kept = uses
+        .iter()
+        .map(|used| {
+            let storage = used.storage.ok_or(Error::Borrowed { what: used.name })?;
+            Ok((Arc::clone(storage), used.writes, used.name))
+        })
+        .collect::<Result<Vec<(Arc<Storage>, bool, &'static str)>>>()?;
+    let (kernel, args) = (Arc::clone(kernel), Sent(args));
+    let (rows, beta) = (options.rows, options.accumulate);
+    Ok(Box::new(move || {
+        let _entered: Vec<Entered<'_>> =
+            kept.iter().map(|(storage, writes, name)| storage.enter(*writes, name)).collect::<Result<_>>()?;
+        let mut options = LaunchOptions::new().accumulate(beta);
+        options.rows = rows;
+        // SAFETY: as when it was recorded: `kept` keeps the memory alive, and `_entered` other threads out.
+        unsafe { kernel.run_on_cpu(&args.get(), &options) }
+    }))
+}
+
+/// An extent as kernels take it.
+pub(crate) fn extent(op: &'static str, name: &'static str, value: usize) -> Result<i32> {
+    i32::try_from(value).map_err(|_| Error::Extent { op, name, value })
+}
+
+/// Extents as kernels take them.
+pub(crate) fn extents<const N: usize>(
+    op: &'static str,
+    named: [(&'static str, usize); N],
+) -> Result<[i32; N]> {
+    let mut all = [0; N];
+    for (to, (name, value)) in all.iter_mut().zip(named) {
+        *to = extent(op, name, value)?;
+    }
+    Ok(all)
+}
+
+/// A shape as rows and columns for kernels that see the product alone.
+pub(crate) fn two_factors(op: &'static str, shape: &[usize]) -> Result<[i32; 2]> {
+    if shape.contains(&0) {
+        return Ok([0, 0]);
+    }
+    let (mut rows, mut columns) = (1_usize, 1_usize);
+    for &extent in shape.iter().rev() {
+        match columns.checked_mul(extent) {
+            Some(product) if rows == 1 && product <= i32::MAX as usize => columns = product,
+            _ => rows = rows.saturating_mul(extent),
+        }
+    }
+    extents(op, [("the leading extents", rows), ("the trailing extents", columns)])
+}
+
+/// Fails for elements that are not row-major without gaps.
+pub(crate) fn contiguous<D: crate::Element>(
+    op: &'static str,
+    name: &'static str,
+    tensor: &TensorRef<'_, D>,
+) -> Result<()> {
+    if tensor.is_contiguous() { Ok(()) } else { Err(not_contiguous(op, name, tensor.layout())) }
+}
+
+/// Fails for another shape.
+pub(crate) fn same_shape(
+    op: &'static str,
+    name: &'static str,
+    have: &[usize],
+    need: &[usize],
+    why: &str,
+) -> Result<()> {
+    if have == need {
+        return Ok(());
+    }
+    Err(Error::Shape { op, name, have: have.to_vec(), need: format!("{why} is {need:?}") })
+}
+
+/// The extents of a tensor of so many dimensions.
+pub(crate) fn dims<const N: usize>(
+    op: &'static str,
+    name: &'static str,
+    shape: &[usize],
+    layout: &str,
+) -> Result<[usize; N]> {
+    shape.try_into().map_err(|_| Error::Shape {
+        op,
+        name,
+        have: shape.to_vec(),
+        need: format!("it must be {layout}"),
+    })
+}

@@ -1,0 +1,453 @@
+//! The instruction corpus: small PTX programs that a GPU and the PTX machine must answer alike.
+//!
+//! Every program has one entry `corpus(in, out, n)`: a thread for each of [`ELEMENTS`] elements, in blocks of
+//! [`BLOCK`]. An element's input is three 64-bit words, and its output [`Program::words`] 32-bit words. The
+//! inputs are made here, from a table of edge values and a fixed pseudo-random sequence, so that any backend
+//! gets the same bytes.
+//!
+//! `ptx_corpus/golden/<name>.bin` holds the output of an H200, element after element. Where it exists, an
+//! output must equal it to the bit, apart from the words of [`Program::tolerances`]: those come from
+//! instructions whose bits PTX leaves open, and the tolerance is the bound that is tested instead.
+
+use std::fmt::Display;
+use std::path::PathBuf;
+
+/// Elements of every program.
+pub const ELEMENTS: usize = 768;
+/// Threads of a block.
+pub const BLOCK: u32 = 128;
+/// Blocks of a launch.
+pub const GRID: u32 = ELEMENTS as u32 / BLOCK;
+/// The name of the entry.
+pub const ENTRY: &str = "corpus";
+/// 64-bit words of input an element.
+pub const INPUT_WORDS: usize = 3;
+
+/// What the input words hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inputs {
+    /// 64-bit integers at the edges of every width.
+    Integers,
+    /// A single in each half: zeros, subnormals, extremes, infinities, NaNs with payloads.
+    Singles,
+    /// A double.
+    Doubles,
+    /// An f16 in each quarter.
+    Halves,
+    /// A bf16 in each quarter.
+    Brains,
+    /// A single between −1 and 1 in each half.
+    Units,
+}
+
+/// How far an open result may be from the golden.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tolerance {
+    /// The first word it applies to.
+    pub first: usize,
+    /// The first word behind.
+    pub end: usize,
+    /// The part of the golden's magnitude.
+    pub relative: f64,
+    /// What is allowed at any magnitude.
+    pub absolute: f64,
+}
+
+/// One program.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    /// Its name, which is also that of its files.
+    pub name: &'static str,
+    /// Its PTX.
+    pub text: &'static str,
+    /// What its input holds.
+    pub inputs: Inputs,
+    /// 32-bit words of output an element.
+    pub words: usize,
+    /// Words that are singles whose bits PTX leaves open.
+    pub tolerances: &'static [Tolerance],
+}
+
+/// Something that runs a program: a GPU, or the PTX machine.
+pub trait Backend {
+    /// Why a program could not be run.
+    type Error: Display;
+
+    /// Launches [`ENTRY`] with [`GRID`] blocks of [`BLOCK`] threads over this input, and returns the output,
+    /// [`Program::output_bytes`] long. The output buffer must be aligned to 16 bytes, the input to 16.
+    ///
+    /// # Errors
+    /// Whatever the backend says.
+    fn run(&mut self, program: &Program, input: &[u8]) -> Result<Vec<u8>, Self::Error>;
+}
+
+/// The first word that differs from what it should be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{program}: `{instruction}` (word {word} of element {element}) of {input:x?} gave {found:#010x}, not \
+     {expected:#010x}; {count} words differ in all"
+)]
+pub struct Mismatch {
+    /// The program.
+    pub program: &'static str,
+    /// The instruction that made the word.
+    pub instruction: String,
+    /// The element.
+    pub element: usize,
+    /// The word of the element's output.
+    pub word: usize,
+    /// The element's input.
+    pub input: [u64; INPUT_WORDS],
+    /// The word found.
+    pub found: u32,
+    /// The word that is right.
+    pub expected: u32,
+    /// How many words differ.
+    pub count: usize,
+}
+
+macro_rules! programs {
+    ($($name:ident $inputs:ident $words:literal $tolerances:expr;)*) => {
+        /// All programs.
+        pub const PROGRAMS: &[Program] = &[$(Program {
+            name: stringify!($name),
+            text: include_str!(concat!("../ptx_corpus/", stringify!($name), ".ptx")),
+            inputs: Inputs::$inputs,
+            words: $words,
+            tolerances: &$tolerances,
+        }),*];
+    };
+}
+
+/// 2 to the power of −n.
+const fn ulp(n: u64) -> f64 {
+    f64::from_bits((1023 - n) << 52)
+}
+
+const fn relative(first: usize, bits: u64) -> Tolerance {
+    Tolerance { first, end: first + 1, relative: ulp(bits), absolute: 0.0 }
+}
+
+const fn absolute(first: usize, end: usize, bits: u64) -> Tolerance {
+    Tolerance { first, end, relative: 0.0, absolute: ulp(bits) }
+}
+
+/// In the order of the program: ex2, lg2, rcp, rsqrt, sqrt, div, div.full, sin, cos, tanh. The manual's bounds,
+/// each widened to the next power of two for the machine's own rounding.
+const APPROXIMATE: [Tolerance; 10] = [
+    relative(0, 21),
+    Tolerance { first: 1, end: 2, relative: ulp(21), absolute: ulp(21) },
+    relative(2, 22),
+    relative(3, 21),
+    relative(4, 22),
+    relative(5, 21),
+    relative(6, 21),
+    absolute(7, 8, 20),
+    absolute(8, 9, 20),
+    relative(9, 10),
+];
+
+/// Seventeen terms of at most one, each cut at the last place of a sum below 32.
+const NEAR: [Tolerance; 1] = [absolute(0, 12, 14)];
+
+programs! {
+    int32 Integers 36 [];
+    int64 Integers 28 [];
+    int16 Integers 20 [];
+    divide Integers 12 [];
+    bits Integers 54 [];
+    compare_integers Integers 32 [];
+    compare_singles Singles 28 [];
+    compare_doubles Doubles 20 [];
+    compare_halves Halves 14 [];
+    compare_brains Brains 14 [];
+    single_arithmetic Singles 24 [];
+    single_functions Singles 26 [];
+    double_arithmetic Doubles 24 [];
+    half_arithmetic Halves 26 [];
+    brain_arithmetic Brains 20 [];
+    convert_integers Integers 28 [];
+    convert_singles_to_integers Singles 28 [];
+    convert_doubles Doubles 36 [];
+    convert_integers_to_floats Integers 44 [];
+    convert_singles_to_floats Singles 18 [];
+    convert_halves Halves 16 [];
+    convert_brains Brains 2 [];
+    approximate Units 10 APPROXIMATE;
+    memory Integers 22 [];
+    warp Integers 32 [];
+    atomics Singles 50 [];
+    async_copy Integers 12 [];
+    matrices Integers 22 [];
+    mma_exact Integers 30 [];
+    mma_near Units 12 NEAR;
+    mma_doubles Doubles 12 [];
+    control Integers 4 [];
+}
+
+const INTEGERS: [u64; 26] = [
+    0,
+    1,
+    2,
+    3,
+    7,
+    8,
+    15,
+    16,
+    31,
+    32,
+    33,
+    63,
+    64,
+    0x7f,
+    0x80,
+    0xff,
+    0x7fff,
+    0x8000,
+    0xffff_8001,
+    0x7fff_ffff,
+    0x8000_0000,
+    0xffff_ffff,
+    0x1_0000_0001,
+    i64::MAX as u64,
+    1 << 63,
+    u64::MAX,
+];
+
+const SINGLES: [u32; 26] = [
+    0,
+    0x8000_0000,
+    0x3f80_0000,
+    0xbf80_0000,
+    0x0000_0001,
+    0x8000_0001,
+    0x007f_ffff,
+    0x0080_0000,
+    0x7f7f_ffff,
+    0xff7f_ffff,
+    0x7f80_0000,
+    0xff80_0000,
+    0x7fff_ffff,
+    0x7fc1_2345,
+    0xffc0_0001,
+    0x7f81_2345,
+    0x3f00_0000,
+    0x3fc0_0000,
+    0xc020_0000,
+    0x3f80_0001,
+    0x477f_efff,
+    0x477f_f000,
+    0x4f00_0000,
+    0x3380_0000,
+    0xdf00_0000,
+    0x3f80_8000,
+];
+
+const DOUBLES: [u64; 26] = [
+    0,
+    1 << 63,
+    0x3ff0_0000_0000_0000,
+    0xbff0_0000_0000_0000,
+    0x0000_0000_0000_0001,
+    0x8000_0000_0000_0001,
+    0x000f_ffff_ffff_ffff,
+    0x0010_0000_0000_0000,
+    0x7fef_ffff_ffff_ffff,
+    0xffef_ffff_ffff_ffff,
+    0x7ff0_0000_0000_0000,
+    0xfff0_0000_0000_0000,
+    0x7fff_ffff_ffff_ffff,
+    0x7ff8_1234_5678_9abc,
+    0xfff8_0000_0000_0001,
+    0x7ff0_1234_5678_9abc,
+    0x3fe0_0000_0000_0000,
+    0x4004_0000_0000_0000,
+    0xc00c_0000_0000_0000,
+    0x3ff0_0000_0000_0001,
+    0x3ff0_0000_1000_0000,
+    0x41df_ffff_ffc0_0000,
+    0xc3e0_0000_0000_0000,
+    0x43ef_ffff_ffff_ffff,
+    0x36a0_0000_0000_0000,
+    0x47ef_ffff_f000_0000,
+];
+
+const HALVES: [u16; 26] = [
+    0, 0x8000, 0x3c00, 0xbc00, 0x0001, 0x8001, 0x03ff, 0x0400, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7fff,
+    0x7e01, 0xfe00, 0x7c01, 0x3800, 0x3e00, 0xc100, 0x3c01, 0x5640, 0x6800, 0x6801, 0x1400, 0xf800, 0x3555,
+];
+
+const BRAINS: [u16; 26] = [
+    0, 0x8000, 0x3f80, 0xbf80, 0x0001, 0x8001, 0x007f, 0x0080, 0x7f7f, 0xff7f, 0x7f80, 0xff80, 0x7fff,
+    0x7fc1, 0xffc0, 0x7f81, 0x3f00, 0x3fc0, 0xc020, 0x3f81, 0x42c8, 0x4380, 0x3b80, 0x3c00, 0xcf00, 0x3eab,
+];
+
+/// A fixed pseudo-random sequence (xorshift).
+struct Sequence(u64);
+
+impl Sequence {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}
+
+impl Inputs {
+    /// A word made of the edge value `index`, its higher parts of the ones after it.
+    fn edge(self, index: usize) -> u64 {
+        let part = |step: usize| (index + 7 * step) % 26;
+        match self {
+            Self::Integers => INTEGERS[part(0)],
+            Self::Singles => SINGLES[part(0)] as u64 | (SINGLES[part(1)] as u64) << 32,
+            Self::Doubles => DOUBLES[part(0)],
+            Self::Halves => (0..4).fold(0, |word, n| word | (HALVES[part(n)] as u64) << (16 * n)),
+            Self::Brains => (0..4).fold(0, |word, n| word | (BRAINS[part(n)] as u64) << (16 * n)),
+            Self::Units => {
+                let unit = |index: usize| ((index as f32 - 13.0) / 13.0).to_bits() as u64;
+                unit(part(0)) | unit(part(1)) << 32
+            }
+        }
+    }
+
+    /// A word from the sequence: any bits, or a float near one.
+    fn random(self, sequence: &mut Sequence) -> u64 {
+        let bits = sequence.next();
+        let near = sequence.next().is_multiple_of(2);
+        let unit = |bits: u64| (((bits as u32 >> 8) as f32 / 8_388_608.0) - 1.0).to_bits() as u64;
+        match self {
+            Self::Units => unit(bits) | unit(bits >> 32) << 32,
+            // Exponents close to that of one, so that sums do more than return the larger term.
+            Self::Singles if near => bits & 0x83ff_ffff_83ff_ffff | 0x3c00_0000_3c00_0000,
+            Self::Doubles if near => bits & 0x803f_ffff_ffff_ffff | 0x3fc0_0000_0000_0000,
+            Self::Halves if near => bits & 0x8fff_8fff_8fff_8fff | 0x3000_3000_3000_3000,
+            Self::Brains if near => bits & 0x83ff_83ff_83ff_83ff | 0x3c00_3c00_3c00_3c00,
+            Self::Integers if near => bits >> (sequence.next() % 64),
+            _ => bits,
+        }
+    }
+}
+
+impl Program {
+    /// A program by name.
+    #[must_use]
+    pub fn find(name: &str) -> Option<&'static Self> {
+        PROGRAMS.iter().find(|program| program.name == name)
+    }
+
+    /// The input words of every element: all pairs of edge values with a third beside them, then elements from
+    /// the pseudo-random sequence.
+    #[must_use]
+    pub fn words_in(&self) -> Vec<[u64; INPUT_WORDS]> {
+        let mut sequence = Sequence(0x9e37_79b9_7f4a_7c15);
+        let element = |index: usize| {
+            let (first, second) = (index % 26, index / 26);
+            if second < 26 {
+                return [first, second, 5 * index + 3 * second + 1].map(|edge| self.inputs.edge(edge));
+            }
+            [(); INPUT_WORDS].map(|()| self.inputs.random(&mut sequence))
+        };
+        (0..ELEMENTS).map(element).collect()
+    }
+
+    /// The input as bytes.
+    #[must_use]
+    pub fn input(&self) -> Vec<u8> {
+        self.words_in().iter().flatten().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    /// The size of the output.
+    #[must_use]
+    pub fn output_bytes(&self) -> usize {
+        ELEMENTS * self.words * 4
+    }
+
+    /// The file that holds the output of a GPU.
+    #[must_use]
+    pub fn golden_file(&self) -> PathBuf {
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("ptx_corpus/golden");
+        folder.join(format!("{}.bin", self.name))
+    }
+
+    /// The output of a GPU, where it has been recorded.
+    ///
+    /// # Errors
+    /// When the file is there and cannot be read.
+    pub fn golden(&self) -> std::io::Result<Option<Vec<u8>>> {
+        let file = self.golden_file();
+        if file.exists() { std::fs::read(file).map(Some) } else { Ok(None) }
+    }
+
+    /// The instruction whose result a word of the output is: the last one before its store that is no helper.
+    #[must_use]
+    pub fn instruction(&self, word: usize) -> String {
+        let lines: Vec<&str> = self.text.lines().map(str::trim).collect();
+        let stores = |line: &str| {
+            let at = |width: usize| format!("st.global.b{} [%out+{}]", 32 * width, 4 * (word + 1 - width));
+            line.starts_with(&at(1)) || (word > 0 && line.starts_with(&at(2))) || {
+                line.starts_with(&format!("st.global.b64 [%out+{}]", 4 * word))
+            }
+        };
+        let Some(store) = lines.iter().position(|line| stores(line)) else { return "no store".to_owned() };
+        let helper = |line: &str| {
+            ["st.", "selp.b32 %x, 1, 0", "cvt.u32.u16 %x, %z", "mov.b32 %x, %t", "mov.b64 %y, %u"]
+                .iter()
+                .any(|start| line.starts_with(start))
+        };
+        if lines[store].ends_with(", 0;") {
+            return "padding".to_owned();
+        }
+        lines[..store]
+            .iter()
+            .rev()
+            .find(|line| !helper(line))
+            .map_or("no instruction", |line| line)
+            .to_owned()
+    }
+
+    fn allows(&self, word: usize, found: u32, expected: u32) -> bool {
+        if found == expected {
+            return true;
+        }
+        let Some(bound) = self.tolerances.iter().find(|t| (t.first..t.end).contains(&word)) else {
+            return false;
+        };
+        let (found, expected) = (f32::from_bits(found) as f64, f32::from_bits(expected) as f64);
+        (found.is_nan() && expected.is_nan())
+            || (found - expected).abs() <= bound.absolute + bound.relative * expected.abs()
+    }
+
+    /// Compares an output with what it should be.
+    ///
+    /// # Errors
+    /// The first word that is not allowed.
+    ///
+    /// # Panics
+    /// If a length is wrong.
+    pub fn compare(&self, found: &[u8], expected: &[u8]) -> Result<(), Mismatch> {
+        assert_eq!(
+            (found.len(), expected.len()),
+            (self.output_bytes(), self.output_bytes()),
+            "{}",
+            self.name
+        );
+        let word_at =
+            |bytes: &[u8], index: usize| u32::from_le_bytes([0, 1, 2, 3].map(|n| bytes[4 * index + n]));
+        let mut wrong = (0..ELEMENTS * self.words).filter(|&index| {
+            !self.allows(index % self.words, word_at(found, index), word_at(expected, index))
+        });
+        let Some(first) = wrong.next() else { return Ok(()) };
+        let (element, word) = (first / self.words, first % self.words);
+        Err(Mismatch {
+            program: self.name,
+            instruction: self.instruction(word),
+            element,
+            word,
+            input: self.words_in()[element],
+            found: word_at(found, first),
+            expected: word_at(expected, first),
+            count: 1 + wrong.count(),
+        })
+    }
+}
