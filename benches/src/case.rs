@@ -84,7 +84,7 @@ impl Kind {
 }
 
 /// How large cases are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Size {
     /// A few elements: for tests.
     Tiny,

@@ -84,7 +84,7 @@ pub fn tflops(operations: u64, us: f64) -> f64 {
 
 fn flatten_us(place: &dyn Place, protocol: &Protocol, bytes: u64) -> Result<f64> {
     let kernel = FlattenForward::<f32>::recommended();
-    let (b, n) = (1 << 11, (bytes / 4 >> 11) as i32);
+    let (b, n) = (1 << 11, (bytes >> 13) as i32);
     let (from, to) = (place.base() as *mut f32, (place.base() + bytes) as *mut f32);
     let options: LaunchOptions<'_> = place.options();
     let device = place.device();
@@ -92,9 +92,10 @@ fn flatten_us(place: &dyn Place, protocol: &Protocol, bytes: u64) -> Result<f64>
     device.load(&kernel, (from, to, b, n, n, 1), &options)?;
     let work = || {
         // SAFETY: both halves of the block have `b · n` elements, and the work on them is in one order.
-        Ok(unsafe { device.launch(&kernel, (from, to, b, n, n, 1), &options)? })
+        unsafe { device.launch(&kernel, (from, to, b, n, n, 1), &options) }?;
+        Ok(())
     };
-    time_us(place, protocol, &work)
+    time_us(place, protocol, work)
 }
 
 /// Microseconds from one empty kernel to the next in a burst.
@@ -106,7 +107,8 @@ pub fn empty_us(gpu: &Gpu, protocol: &Protocol) -> Result<f64> {
     let shape = Shape { grid_x: 1, block_x: 32, shared_bytes: 0 };
     let work = || {
         // SAFETY: the kernel has no parameters and touches nothing.
-        Ok(unsafe { launch(&function, shape, Arguments::Each(&[]), gpu.stream().driver())? })
+        unsafe { launch(&function, shape, Arguments::Each(&[]), gpu.queue()) }?;
+        Ok(())
     };
-    time_us(gpu, protocol, &work)
+    time_us(gpu, protocol, work)
 }

@@ -18,6 +18,10 @@ pub enum Error {
     #[error(transparent)]
     Driver(#[from] cotangent::driver::DriverError),
 
+    /// A name that no device has.
+    #[error("no device is called {0:?}; the names are auto, cpu, cuda and cuda:N")]
+    Name(String),
+
     /// A case that does not fit into the device's memory.
     #[error("{case} needs {needs} bytes, but {room} are free")]
     Room {

@@ -54,8 +54,14 @@ impl Protocol {
     pub const QUICK: Self = Self { bursts: 9, budget_us: 30_000.0, ..Self::FULL };
 
     /// For tests.
-    pub const TINY: Self =
-        Self { bursts: 3, least_bursts: 1, budget_us: 1000.0, burst_us: 20.0, rotation_us: 40.0, launches: 4 };
+    pub const TINY: Self = Self {
+        bursts: 3,
+        least_bursts: 1,
+        budget_us: 1000.0,
+        burst_us: 20.0,
+        rotation_us: 40.0,
+        launches: 4,
+    };
 
     /// Launches of a burst, if one takes this long and there are this many sets of buffers.
     pub fn launches(&self, one_us: f64, sets: usize) -> usize {
@@ -171,7 +177,8 @@ impl<'a> Prepared<'a> {
     fn launch(&self, call: &Call<'_>, addresses: &[u64]) -> Result<()> {
         // SAFETY: the layout gave every buffer the elements that the problem names, inside the place's block, and
         // all work on the block is in one order.
-        Ok(unsafe { call.launch(self.place.device(), addresses)? })
+        unsafe { call.launch(self.place.device(), addresses) }?;
+        Ok(())
     }
 
     /// Fills the inputs, poisons the outputs, launches, compares every output and the gaps around it, and gives
@@ -205,9 +212,9 @@ impl<'a> Prepared<'a> {
 
     /// Repeats the pattern's block over an input.
     fn fill_input(&self, number: usize, start: u64, bytes: u64, inputs: &Pattern) -> Result<()> {
-        let block = inputs.block(number);
-        let mut have = bytes.min(block.len() as u64);
-        self.place.upload(start, &block[..have as usize])?;
+        let block = inputs.block(number, bytes);
+        let mut have = block.len() as u64;
+        self.place.upload(start, &block)?;
         while have < bytes {
             let more = have.min(bytes - have);
             self.place.copy(start + have, start, more)?;
@@ -280,7 +287,8 @@ fn sized<'a>(
 /// The median time of a burst.
 fn median_burst_us(burst: &mut dyn Burst, protocol: &Protocol) -> Result<f64> {
     let (mut times, mut spent) = (Vec::with_capacity(protocol.bursts), 0.0);
-    while times.len() < protocol.bursts && (times.len() < protocol.least_bursts || spent < protocol.budget_us) {
+    while times.len() < protocol.bursts && (times.len() < protocol.least_bursts || spent < protocol.budget_us)
+    {
         let us = burst.time_us()?;
         spent += us;
         times.push(us);
@@ -320,6 +328,17 @@ pub struct Measured<'a> {
     pub us: Result<f64>,
 }
 
+/// Makes the place's block long enough for every case that its memory has room for.
+///
+/// # Errors
+/// Memory that cannot be had.
+pub fn reserve(place: &mut dyn Place, cases: &[&Case], protocol: &Protocol) -> Result<()> {
+    let (room, cache) = (place.room()?, place.cache_bytes());
+    let fitting = cases.iter().map(|case| needs(case, cache, protocol)).filter(|&bytes| bytes <= room);
+    let most = fitting.max().unwrap_or(0);
+    if most > place.reserved() { place.reserve(most) } else { Ok(()) }
+}
+
 /// Verifies and times every case in turn; `progress` is told of each before it begins.
 ///
 /// # Errors
@@ -330,13 +349,7 @@ pub fn all<'a>(
     protocol: &Protocol,
     mut progress: impl FnMut(&Case),
 ) -> Result<Vec<Measured<'a>>> {
-    let room = place.room()?;
-    let cache = place.cache_bytes();
-    let fitting = cases.iter().map(|case| needs(case, cache, protocol)).filter(|&bytes| bytes <= room);
-    let most = fitting.max().unwrap_or(0);
-    if most > place.reserved() {
-        place.reserve(most)?;
-    }
+    reserve(place, cases, protocol)?;
     let mut patterns: Vec<Pattern> = Vec::new();
     Ok(cases
         .iter()

@@ -55,11 +55,12 @@ impl Pattern {
         &self.bytes[self.at(buffer, index) * size..][..size]
     }
 
-    /// The first period of a buffer.
-    pub fn block(&self, buffer: usize) -> Vec<u8> {
-        let mut block = self.bytes.clone();
-        block.rotate_left(self.at(buffer, 0) * self.dtype.size());
-        block
+    /// The first bytes of a buffer, one period at most.
+    pub fn block(&self, buffer: usize, bytes: u64) -> Vec<u8> {
+        let (late, early) = self.bytes.split_at(self.at(buffer, 0) * self.dtype.size());
+        let bytes = bytes.min(PERIOD_BYTES as u64) as usize;
+        let first = bytes.min(early.len());
+        [&early[..first], &late[..bytes - first]].concat()
     }
 }
 
@@ -73,14 +74,15 @@ mod tests {
             let pattern = Pattern::new(dtype);
             let size = dtype.size();
             for buffer in 0..3 {
-                let block = pattern.block(buffer);
+                let block = pattern.block(buffer, u64::MAX);
+                assert_eq!(pattern.block(buffer, 64), block[..64]);
                 for index in [0, 1, pattern.period() as u64 - 1] {
                     assert_eq!(&block[index as usize * size..][..size], pattern.element(buffer, index));
                     let after = pattern.element(buffer, index + pattern.period() as u64);
                     assert_eq!(pattern.element(buffer, index), after);
                 }
             }
-            assert_ne!(pattern.block(0), pattern.block(1));
+            assert_ne!(pattern.block(0, 64), pattern.block(1, 64));
         }
     }
 

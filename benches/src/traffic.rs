@@ -38,9 +38,16 @@ mod tests {
 
     #[test]
     fn windows_equals_a_count() {
-        for (base, width, pitch) in
-            [(0, 12, 24), (4, 12, 24), (3, 3, 6), (0, 128, 256), (2, 7, 60), (8, 520, 1040), (0, 33, 34), (1, 1, 97)]
-        {
+        for (base, width, pitch) in [
+            (0, 12, 24),
+            (4, 12, 24),
+            (3, 3, 6),
+            (0, 128, 256),
+            (2, 7, 60),
+            (8, 520, 1040),
+            (0, 33, 34),
+            (1, 1, 97),
+        ] {
             for rows in [1, 2, 31, 64, 65, 66, 100, 257] {
                 let touched: HashSet<u64> = (0..rows)
                     .flat_map(|r| (0..width).map(move |byte| (base + r * pitch + byte) / SECTOR))

@@ -22,7 +22,10 @@ pub struct Target {
 }
 
 /// The targets; the first is the floor, which blocks without a target word get.
-pub static TARGETS: &[Target] = &[Target { arch: "sm_70", ptx: 70, feature: "entries" }];
+pub static TARGETS: &[Target] = &[
+    Target { arch: "sm_70", ptx: 70, feature: "entries" },
+    Target { arch: "sm_80", ptx: 71, feature: "entries_sm_80" },
+];
 
 impl Target {
     /// The version as the PTX header says it, such as `7.0`.

@@ -7,13 +7,19 @@
 //! equal runs of pixels and leave partial sums, which [`conv2d_dw_reduce`] adds in their order.
 
 use crate::divmod::FastDivmod;
-use crate::gpu::{block_idx_x, grid_dim_x, load_if, shared_load, shared_store, sync_threads, thread_idx_x};
+use crate::gpu::{
+    block_idx_x, grid_dim_x, load_if, load16_if, shared_load, shared_store, sync_threads, thread_idx_x,
+    to_tf32,
+};
 use crate::num::{Num, put};
 use crate::sweep::for_each_index;
-use crate::tile::{BK, BN, Corner, Stages, Sums, multiply};
+use crate::tile::{BN, Corner, Stages, Sums, multiply, multiply_mma};
 
 /// Taps that a kernel can have here; a bit mask tells which of them meet the image.
 pub const MAX_TAPS: u32 = 64;
+
+/// Steps of the reduction that [`gather`] stages at a time.
+const BK: u32 = 8;
 
 /// Bytes of the two tables of offsets, one entry a tap, in front of the stages.
 const TABLES: u32 = 2 * MAX_TAPS * 4;
@@ -149,6 +155,12 @@ pub struct Gather {
     pub accumulate: u32,
 }
 
+/// A value that the tensor cores take: f16 and bf16 elements are TF32 values already.
+#[inline(always)]
+fn tf32<E, const MMA: bool>(value: f32) -> f32 {
+    if MMA && size_of::<E>() == 4 { to_tf32(value) } else { value }
+}
+
 /// One element, or zero, as f32.
 #[inline(always)]
 unsafe fn load_or_zero<E: Num<Acc = f32>>(take: bool, from: *const E) -> f32 {
@@ -169,7 +181,7 @@ pub unsafe fn gather<E: Num<Acc = f32>, const BM: u32>(
     product: &Gather,
 ) {
     let threads = 2 * BM;
-    let stages = Stages::<BM>::behind(TABLES);
+    let stages = Stages::<BM, BK>::behind(TABLES);
     let taps = product.source.taps;
     let thread = thread_idx_x();
     if thread < taps.divisor() {
@@ -187,7 +199,7 @@ pub unsafe fn gather<E: Num<Acc = f32>, const BM: u32>(
     // A thread stages four rows of one step of the filter, and one pixel's steps, every `threads / 128`th.
     let (a_k, a_m) = (thread % BK, thread / BK);
     let (b_n, b_k) = (thread % BN, thread / BN);
-    let corner = Corner::of_thread();
+    let corner = Corner::<false>::of_thread();
     let mut tile = block_idx_x();
     while tile < product.tiles {
         let (rest, row_tile) = product.row_tiles.divmod(tile);
@@ -264,67 +276,294 @@ pub unsafe fn gather<E: Num<Acc = f32>, const BM: u32>(
         let mut sums: Sums = [[0.0; 8]; 8];
         let steps = reduction.div_ceil(BK);
         // SAFETY: all threads run the same steps; a buffer is refilled only after a barrier behind its use.
-        unsafe { walk::<BM>(steps, stages, corner, &mut sums, load_a, load_b, store) };
-        let place = |j: u32| {
-            let index = first_pixel + corner.column(j);
-            let pixel = product.source.pixel(if index < product.pixels { index } else { 0 });
-            let offset = i64::from(pixel.batch) * product.out_image
-                + i64::from(pixel.row) * i64::from(product.out_step_h)
-                + i64::from(pixel.column) * i64::from(product.out_step_w)
-                + i64::from(product.out_start);
-            (index < product.pixels, offset)
+        unsafe {
+            walk(steps, &mut sums, load_a, load_b, store, |buffer, sums| {
+                multiply(stages, buffer, corner, sums)
+            })
         };
-        let places = [place(0), place(1), place(2), place(3), place(4), place(5), place(6), place(7)];
-        let mut i = 0;
-        while i < 8 {
-            let row = first_row + corner.row(i);
-            if row < product.rows {
-                let channel = i64::from(group * product.rows + row) * i64::from(product.out_channel);
-                let mut j = 0;
-                while j < 8 {
-                    let (live, offset) = places[j];
-                    if live {
-                        // SAFETY: the element lies in the result, and no other thread has it.
-                        unsafe {
-                            let to = out.wrapping_offset((channel + offset) as isize);
-                            put(to, sums[i as usize][j], product.accumulate);
-                        }
-                    }
-                    j += 1;
-                }
-            }
-            i += 1;
-        }
+        // SAFETY: the tile's elements are this block's.
+        unsafe { store_pixels(out, product, group, first_row, first_pixel, corner, &sums) };
         tile += grid_dim_x();
+    }
+}
+
+/// Stores or adds a thread's part of a tile of pixels.
+///
+/// # Safety
+/// The result is valid as `product` describes it, and the thread's elements are its own.
+#[inline(always)]
+unsafe fn store_pixels<E: Num<Acc = f32>, const MMA: bool>(
+    out: *mut E,
+    product: &Gather,
+    group: u32,
+    first_row: u32,
+    first_pixel: u32,
+    corner: Corner<MMA>,
+    sums: &Sums,
+) {
+    let place = |j: u32| {
+        let index = first_pixel + corner.column(j);
+        let pixel = product.source.pixel(if index < product.pixels { index } else { 0 });
+        let offset = i64::from(pixel.batch) * product.out_image
+            + i64::from(pixel.row) * i64::from(product.out_step_h)
+            + i64::from(pixel.column) * i64::from(product.out_step_w)
+            + i64::from(product.out_start);
+        (index < product.pixels, offset)
+    };
+    let places = [place(0), place(1), place(2), place(3), place(4), place(5), place(6), place(7)];
+    let mut i = 0;
+    while i < 8 {
+        let row = first_row + corner.row(i);
+        if row < product.rows {
+            let channel = i64::from(group * product.rows + row) * i64::from(product.out_channel);
+            let mut j = 0;
+            while j < 8 {
+                let (live, offset) = places[j];
+                if live {
+                    // SAFETY: the element lies in the result, and no other thread has it.
+                    unsafe {
+                        let to = out.wrapping_offset((channel + offset) as isize);
+                        put(to, sums[i as usize][j], product.accumulate);
+                    }
+                }
+                j += 1;
+            }
+        }
+        i += 1;
     }
 }
 
 /// Walks a reduction of `steps` stages: the next stage is loaded while the present one is multiplied.
 ///
 /// # Safety
-/// All threads of the block call this alike; `store` keeps to a thread's own places of a buffer.
+/// All threads of the block call this alike; `store` keeps to a thread's own places of a buffer, and `multiply`
+/// reads the buffer it is given.
 #[inline(always)]
-unsafe fn walk<const BM: u32>(
+unsafe fn walk<A: Copy, B: Copy>(
     steps: u32,
-    stages: Stages<BM>,
-    corner: Corner,
     sums: &mut Sums,
-    load_a: impl Fn(u32) -> [f32; 4],
-    load_b: impl Fn(u32) -> [f32; 8],
-    store: impl Fn(u32, [f32; 4], [f32; 8]),
+    mut load_a: impl FnMut(u32) -> A,
+    mut load_b: impl FnMut(u32) -> B,
+    store: impl Fn(u32, A, B),
+    multiply: impl Fn(u32, &mut Sums),
 ) {
     store(0, load_a(0), load_b(0));
     sync_threads();
     let mut step = 0;
     while step < steps {
-        // The stage behind the last holds zeros: loads past the reduction are not taken.
+        // The stage behind the last is not taken: loads past the reduction give zeros.
         let (a, b) = (load_a(step + 1), load_b(step + 1));
-        // SAFETY: the buffer was filled before the last barrier.
-        unsafe { multiply(stages, step & 1, corner, sums) };
+        multiply(step & 1, sums);
         store((step + 1) & 1, a, b);
         sync_threads();
         step += 1;
     }
+}
+
+/// The filter as the kernels over taps read it: `[group][tap][channel][row]`, rows and channels padded with zeros.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Packed {
+    /// Rows, padded to whole tiles.
+    pub rows: u32,
+    /// Channels, padded to whole stages.
+    pub channels: u32,
+    /// Taps of the whole filter.
+    pub taps: u32,
+}
+
+/// Steps of the reduction that [`taps`] stages at a time: channels of one tap.
+const TAP_BK: u32 = 16;
+
+/// As [`gather`], for many channels: the reduction walks tap by tap, so that a pixel's place in the source and
+/// whether it is there are found once a tap, and the filter comes packed, in whole vectors.
+///
+/// # Safety
+/// As for [`gather`]; `packed` is the filter as [`Packed`] says, on a 16-byte boundary.
+#[inline(always)]
+pub unsafe fn taps<E: Num<Acc = f32>, const BM: u32, const MMA: bool>(
+    source: *const E,
+    packed: *const f32,
+    out: *mut E,
+    product: &Gather,
+    layout: &Packed,
+) {
+    let threads = 2 * BM;
+    let stages = Stages::<BM, TAP_BK>::behind(TABLES);
+    let count = product.source.taps.divisor();
+    let thread = thread_idx_x();
+    if thread < count {
+        let (h, w) = product.source.tap(thread);
+        let (i, j) = product.source.taps_w.divmod(thread);
+        let tap = product.filter_start + i as i32 * product.filter_tap_h + j as i32 * product.filter_tap_w;
+        // SAFETY: the launch gave room for the tables.
+        unsafe {
+            shared_store(thread * 4, h * product.source.w + w);
+            shared_store((MAX_TAPS + thread) * 4, tap);
+        }
+    }
+    sync_threads();
+    // A thread stages vectors of rows for two steps, and one pixel for every `threads / 128`th step.
+    let (a_m, a_k) = (thread % (BM / 4) * 4, thread / (BM / 4));
+    let (b_n, b_k) = (thread % BN, thread / BN);
+    let every = threads / BN;
+    let corner = Corner::<MMA>::of_thread();
+    let chunks = layout.channels / TAP_BK;
+    let steps = if product.channels == 0 { 0 } else { count * chunks };
+    let ragged = product.channels != layout.channels;
+    let mut tile = block_idx_x();
+    while tile < product.tiles {
+        let (rest, row_tile) = product.row_tiles.divmod(tile);
+        let (group, pixel_tile) = product.pixel_tiles.divmod(rest);
+        let (first_row, first_pixel) = (row_tile * BM, pixel_tile * BN);
+        let index = first_pixel + b_n;
+        let pixel = product.source.pixel(if index < product.pixels { index } else { 0 });
+        let mask = if index < product.pixels { product.source.mask(pixel) } else { 0 };
+        let group_offset = i64::from(group) * i64::from(product.channels) * i64::from(product.source.channel);
+        let from = source.wrapping_offset((group_offset + product.source.offset(pixel)) as isize);
+        // The stage that comes next: its tap, and its first channel.
+        let (mut a_tap, mut a_channel) = (0, 0);
+        let load_a = |step: u32| {
+            let live = step < steps;
+            // SAFETY: the table was filled before the barrier.
+            let tap: i32 = unsafe { shared_load((MAX_TAPS + if live { a_tap } else { 0 }) * 4) };
+            let row = (group * layout.taps + tap as u32) * layout.channels + a_channel + a_k;
+            // A packed filter has fewer than 2³¹ elements.
+            let at = row * layout.rows + first_row + a_m;
+            a_channel += TAP_BK;
+            if a_channel == layout.channels {
+                (a_tap, a_channel) = (a_tap + 1, 0);
+            }
+            // SAFETY: rows and channels are padded to whole tiles and stages.
+            unsafe {
+                [
+                    load16_if(live, packed.wrapping_add(at as usize).cast()),
+                    load16_if(live, packed.wrapping_add((at + 8 * layout.rows) as usize).cast()),
+                ]
+            }
+        };
+        let (mut b_tap, mut b_channel) = (0, 0);
+        let load_b = |step: u32| {
+            let live = step < steps;
+            let tap = if live { b_tap } else { 0 };
+            let hit = live & ((mask >> tap) & 1 != 0);
+            // SAFETY: the table was filled before the barrier.
+            let offset: i32 = unsafe { shared_load(tap * 4) };
+            let first = b_channel + b_k;
+            // A batch item has fewer than 2³¹ elements.
+            let at = from.wrapping_offset((first as i32 * product.source.channel + offset) as isize);
+            b_channel += TAP_BK;
+            if b_channel == layout.channels {
+                (b_tap, b_channel) = (b_tap + 1, 0);
+            }
+            let load = |u: u32| {
+                let take = hit & (!ragged | (first + u * every < product.channels));
+                let at = at.wrapping_offset(((u * every) as i32 * product.source.channel) as isize);
+                // SAFETY: the tap meets the image, in a channel of the group.
+                tf32::<E, MMA>(unsafe { load_or_zero(take, at) })
+            };
+            let few = [load(0), load(1), load(2), load(3), load(4), load(5), load(6), load(7)];
+            let more = if every == 1 {
+                [load(8), load(9), load(10), load(11), load(12), load(13), load(14), load(15)]
+            } else {
+                [0.0; 8]
+            };
+            (few, more)
+        };
+        let store = |buffer: u32, a: [[u32; 4]; 2], (few, more): ([f32; 8], [f32; 8])| {
+            // SAFETY: each place belongs to one thread; the barriers part stores and loads of a buffer.
+            unsafe {
+                stages.store_a4(buffer, a_k, a_m, a[0]);
+                stages.store_a4(buffer, a_k + 8, a_m, a[1]);
+                let mut u = 0;
+                while u < 8 {
+                    stages.store_b(buffer, b_k + u * every, b_n, few[u as usize]);
+                    u += 1;
+                }
+                u = 0;
+                while u < 8 && every == 1 {
+                    stages.store_b(buffer, u + 8, b_n, more[u as usize]);
+                    u += 1;
+                }
+            }
+        };
+        let multiply = |buffer: u32, sums: &mut Sums| {
+            // SAFETY: the buffer was filled before the last barrier; all threads are here.
+            unsafe {
+                if MMA {
+                    multiply_mma(stages, buffer, sums);
+                } else {
+                    multiply(stages, buffer, Corner::<false>::of_thread(), sums);
+                }
+            }
+        };
+        let mut sums: Sums = [[0.0; 8]; 8];
+        // SAFETY: all threads run the same steps; a buffer is refilled only after a barrier behind its use.
+        unsafe { walk(steps, &mut sums, load_a, load_b, store, multiply) };
+        // SAFETY: the tile's elements are this block's.
+        unsafe { store_pixels(out, product, group, first_row, first_pixel, corner, &sums) };
+        tile += grid_dim_x();
+    }
+}
+
+/// How a filter is packed: element `[group][tap][channel][row]` is
+/// `filter[group·filter_group + row·filter_row + channel·filter_channel + tap]`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Packing {
+    /// Filter elements of a group.
+    pub filter_group: i64,
+    /// Filter elements between rows.
+    pub filter_row: i32,
+    /// Filter elements between channels.
+    pub filter_channel: i32,
+    /// Rows and channels that the filter has.
+    pub rows: u32,
+    /// Channels that the filter has.
+    pub channels: u32,
+    /// Elements of the packed filter.
+    pub len: u32,
+    /// Whether to round to TF32.
+    pub round: u32,
+    /// Divides by padded rows.
+    pub padded_rows: FastDivmod,
+    /// Divides by padded channels.
+    pub padded_channels: FastDivmod,
+    /// Divides by taps.
+    pub taps: FastDivmod,
+}
+
+/// Packs a filter for [`taps`].
+///
+/// # Safety
+/// `filter` is valid for reads of the whole filter, `packed` for writes of `packing.len` elements; they do not
+/// overlap.
+#[inline(always)]
+pub unsafe fn conv2d_pack_filter<E: Num<Acc = f32>>(
+    filter: *mut E,
+    packed: *mut f32,
+    packing: Packing,
+    block: i32,
+) {
+    for_each_index(u64::from(packing.len), block, |index| {
+        let (rest, row) = packing.padded_rows.divmod(index as u32);
+        let (rest, channel) = packing.padded_channels.divmod(rest);
+        let (group, tap) = packing.taps.divmod(rest);
+        let offset = i64::from(group) * packing.filter_group
+            + i64::from(row) * i64::from(packing.filter_row)
+            + i64::from(channel) * i64::from(packing.filter_channel)
+            + i64::from(tap);
+        let take = (row < packing.rows) & (channel < packing.channels);
+        // SAFETY: the element lies in the filter; `index < len`, and no other thread has this index.
+        unsafe {
+            let value = load_or_zero(take, filter.wrapping_offset(offset as isize));
+            // To nearest, ties away from zero, in integers: the conversion instruction needs sm_80.
+            let bits = value.to_bits();
+            let round = packing.round != 0 && bits & 0x7f80_0000 != 0x7f80_0000;
+            let rounded = f32::from_bits((bits + 0x1000) & !0x1fff);
+            *packed.add(index as usize) = if round { rounded } else { value };
+        }
+    });
 }
 
 /// The product of wgrad.
@@ -364,19 +603,19 @@ pub struct WeightGradient {
 /// `dy` and `x` are valid for the tensors that `product` describes, `partial` for all runs' sums; it overlaps
 /// neither. The block has `2·BM` threads and the shared memory of [`Stages`].
 #[inline(always)]
-pub unsafe fn weight_gradient<E: Num<Acc = f32>, const BM: u32>(
+pub unsafe fn weight_gradient<E: Num<Acc = f32>, const BM: u32, const BK: u32, const MMA: bool>(
     dy: *const E,
     x: *const E,
     partial: *mut f32,
     product: &WeightGradient,
 ) {
     let threads = 2 * BM;
-    let stages = Stages::<BM>::behind(0);
+    let stages = Stages::<BM, BK>::behind(0);
     let thread = thread_idx_x();
-    // A thread stages the pixel `k` of each run of 8, for every `threads / 8`th row and column.
+    // A thread stages the pixel `k` of each stage, for every `threads / BK`th row and column; `BN · BK` is 8 a thread.
     let (k, first) = (thread % BK, thread / BK);
     let every = threads / BK;
-    let corner = Corner::of_thread();
+    let corner = Corner::<MMA>::of_thread();
     let mut tile = block_idx_x();
     while tile < product.tiles {
         let (rest, row_tile) = product.row_tiles.divmod(tile);
@@ -395,17 +634,12 @@ pub unsafe fn weight_gradient<E: Num<Acc = f32>, const BM: u32>(
             let live = column < product.columns;
             let (channel, tap) = product.source.taps.divmod(if live { column } else { 0 });
             let (h, w) = product.source.tap(tap);
-            // A column that is not there meets no pixel.
-            let h = if live { h } else { i32::MIN / 2 };
-            let rows = h.wrapping_mul(product.source.w).wrapping_add(w);
-            let offset = (channel as i32 * product.source.channel).wrapping_add(rows);
-            (h, w, offset)
+            let offset = channel as i32 * product.source.channel + h * product.source.w + w;
+            // Both displacements in a word; a column that is not there meets no pixel.
+            (if live { (h << 16) | (w & 0xffff) } else { i32::MIN }, offset)
         };
-        let columns = if threads == BN {
-            [column(0), column(1), column(2), column(3), column(4), column(5), column(6), column(7)]
-        } else {
-            [column(0), column(1), column(2), column(3), column(0), column(0), column(0), column(0)]
-        };
+        let columns =
+            [column(0), column(1), column(2), column(3), column(4), column(5), column(6), column(7)];
         let start = run * product.run;
         let end = if product.pixels - start < product.run { product.pixels } else { start + product.run };
         let load_a = |step: u32| {
@@ -418,9 +652,11 @@ pub unsafe fn weight_gradient<E: Num<Acc = f32>, const BM: u32>(
                 let take = live & (row + u * every < product.rows);
                 let offset = inside as i32 + (u * every) as i32 * product.dy_channel;
                 // SAFETY: the row and the pixel are inside dy.
-                unsafe { load_or_zero(take, from.wrapping_offset(offset as isize)) }
+                tf32::<E, MMA>(unsafe { load_or_zero(take, from.wrapping_offset(offset as isize)) })
             };
-            [load(0), load(1), load(2), load(3)]
+            let few = [load(0), load(1), load(2), load(3)];
+            let more = if BM / every > 4 { [load(4), load(5), load(6), load(7)] } else { [0.0; 4] };
+            (few, more)
         };
         let load_b = |step: u32| {
             let index = start + step * BK + k;
@@ -428,39 +664,47 @@ pub unsafe fn weight_gradient<E: Num<Acc = f32>, const BM: u32>(
             let pixel = product.source.pixel(if live { index } else { 0 });
             let from = right.wrapping_offset(product.source.offset(pixel) as isize);
             let load = |u: usize| {
-                let (h, w, offset) = columns[u];
-                let take = live & product.source.meets(pixel.h.wrapping_add(h), pixel.w.wrapping_add(w));
+                let (place, offset) = columns[u];
+                let (h, w) = (place >> 16, (place << 16) >> 16);
+                let take = live & (place != i32::MIN) & product.source.meets(pixel.h + h, pixel.w + w);
                 // SAFETY: the tap meets the image.
-                unsafe { load_or_zero(take, from.wrapping_offset(offset as isize)) }
+                tf32::<E, MMA>(unsafe { load_or_zero(take, from.wrapping_offset(offset as isize)) })
             };
-            if threads == BN {
-                [load(0), load(1), load(2), load(3), load(4), load(5), load(6), load(7)]
-            } else {
-                [load(0), load(1), load(2), load(3), 0.0, 0.0, 0.0, 0.0]
-            }
+            [load(0), load(1), load(2), load(3), load(4), load(5), load(6), load(7)]
         };
-        let store = |buffer: u32, a: [f32; 4], b: [f32; 8]| {
+        let store = |buffer: u32, (few, more): ([f32; 4], [f32; 4]), b: [f32; 8]| {
             // SAFETY: each place belongs to one thread; the barriers part stores and loads of a buffer.
             unsafe {
-                stages.store_a(buffer, k, first, a[0]);
-                stages.store_a(buffer, k, first + every, a[1]);
-                stages.store_a(buffer, k, first + 2 * every, a[2]);
-                stages.store_a(buffer, k, first + 3 * every, a[3]);
-                stages.store_b(buffer, k, first, b[0]);
-                stages.store_b(buffer, k, first + every, b[1]);
-                stages.store_b(buffer, k, first + 2 * every, b[2]);
-                stages.store_b(buffer, k, first + 3 * every, b[3]);
-                if threads == BN {
-                    stages.store_b(buffer, k, first + 4 * every, b[4]);
-                    stages.store_b(buffer, k, first + 5 * every, b[5]);
-                    stages.store_b(buffer, k, first + 6 * every, b[6]);
-                    stages.store_b(buffer, k, first + 7 * every, b[7]);
+                let mut u = 0;
+                while u < 4 {
+                    stages.store_a(buffer, k, first + u * every, few[u as usize]);
+                    u += 1;
+                }
+                u = 0;
+                while u < 4 && BM / every > 4 {
+                    stages.store_a(buffer, k, first + (u + 4) * every, more[u as usize]);
+                    u += 1;
+                }
+                u = 0;
+                while u < 8 {
+                    stages.store_b(buffer, k, first + u * every, b[u as usize]);
+                    u += 1;
+                }
+            }
+        };
+        let multiply = |buffer: u32, sums: &mut Sums| {
+            // SAFETY: the buffer was filled before the last barrier; all threads are here.
+            unsafe {
+                if MMA {
+                    multiply_mma(stages, buffer, sums);
+                } else {
+                    multiply(stages, buffer, Corner::<false>::of_thread(), sums);
                 }
             }
         };
         let mut sums: Sums = [[0.0; 8]; 8];
         // SAFETY: all threads run the same steps; a buffer is refilled only after a barrier behind its use.
-        unsafe { walk::<BM>((end - start).div_ceil(BK), stages, corner, &mut sums, load_a, load_b, store) };
+        unsafe { walk((end - start).div_ceil(BK), &mut sums, load_a, load_b, store, multiply) };
         let block = i64::from(rest) * i64::from(product.rows) * i64::from(product.columns);
         let mut i = 0;
         while i < 8 {
@@ -508,22 +752,31 @@ pub unsafe fn conv2d_dw_reduce<E: Num<Acc = f32>>(
     });
 }
 
-/// Forward or dgrad in tiles of 128 channels; see [`gather`].
+/// Forward or dgrad tap by tap in tiles of 128 channels.
 ///
 /// # Safety
-/// As for [`gather`].
+/// As for [`taps`].
 #[inline(always)]
-pub unsafe fn conv2d_gather_128<E: Num<Acc = f32>>(
+pub unsafe fn conv2d_taps_128<E: Num<Acc = f32>>(
     source: *mut E,
-    filter: *mut E,
+    packed: *mut f32,
     out: *mut E,
     product: Gather,
+    layout: Packed,
 ) {
     // SAFETY: by this function's contract.
-    unsafe { gather::<E, 128>(source, filter, out, &product) };
+    unsafe { taps::<E, 128, false>(source, packed, out, &product, &layout) };
 }
 
-/// Forward or dgrad in tiles of 64 channels; see [`gather`].
+entry! { single conv2d_taps_128 {
+    args(source: *mut E, packed: *mut f32, out: *mut E)
+    hidden(product: Gather, layout: Packed)
+    constants()
+    barriers(3)
+    threads(256, 2)
+} }
+
+/// Forward or dgrad in tiles of 64 channels.
 ///
 /// # Safety
 /// As for [`gather`].
@@ -538,22 +791,39 @@ pub unsafe fn conv2d_gather_64<E: Num<Acc = f32>>(
     unsafe { gather::<E, 64>(source, filter, out, &product) };
 }
 
-/// Partial sums of wgrad in tiles of 128 channels; see [`weight_gradient`].
+entry! { single conv2d_gather_64 {
+    args(source: *mut E, filter: *mut E, out: *mut E)
+    hidden(product: Gather)
+    constants()
+    barriers(3)
+    threads(128, 3)
+} }
+
+/// Forward or dgrad tap by tap in tiles of 64 channels.
 ///
 /// # Safety
-/// As for [`weight_gradient`].
+/// As for [`taps`].
 #[inline(always)]
-pub unsafe fn conv2d_dw_runs_128<E: Num<Acc = f32>>(
-    dy: *mut E,
-    x: *mut E,
-    partial: *mut f32,
-    product: WeightGradient,
+pub unsafe fn conv2d_taps_64<E: Num<Acc = f32>>(
+    source: *mut E,
+    packed: *mut f32,
+    out: *mut E,
+    product: Gather,
+    layout: Packed,
 ) {
     // SAFETY: by this function's contract.
-    unsafe { weight_gradient::<E, 128>(dy, x, partial, &product) };
+    unsafe { taps::<E, 64, false>(source, packed, out, &product, &layout) };
 }
 
-/// Partial sums of wgrad in tiles of 64 channels; see [`weight_gradient`].
+entry! { single conv2d_taps_64 {
+    args(source: *mut E, packed: *mut f32, out: *mut E)
+    hidden(product: Gather, layout: Packed)
+    constants()
+    barriers(3)
+    threads(128, 3)
+} }
+
+/// Partial sums of wgrad in tiles of 64 channels.
 ///
 /// # Safety
 /// As for [`weight_gradient`].
@@ -565,32 +835,8 @@ pub unsafe fn conv2d_dw_runs_64<E: Num<Acc = f32>>(
     product: WeightGradient,
 ) {
     // SAFETY: by this function's contract.
-    unsafe { weight_gradient::<E, 64>(dy, x, partial, &product) };
+    unsafe { weight_gradient::<E, 64, 8, false>(dy, x, partial, &product) };
 }
-
-entry! { single conv2d_gather_128 {
-    args(source: *mut E, filter: *mut E, out: *mut E)
-    hidden(product: Gather)
-    constants()
-    barriers(3)
-    threads(256, 2)
-} }
-
-entry! { single conv2d_gather_64 {
-    args(source: *mut E, filter: *mut E, out: *mut E)
-    hidden(product: Gather)
-    constants()
-    barriers(3)
-    threads(128, 3)
-} }
-
-entry! { single conv2d_dw_runs_128 {
-    args(dy: *mut E, x: *mut E, partial: *mut f32)
-    hidden(product: WeightGradient)
-    constants()
-    barriers(2)
-    threads(256, 2)
-} }
 
 entry! { single conv2d_dw_runs_64 {
     args(dy: *mut E, x: *mut E, partial: *mut f32)
@@ -598,6 +844,59 @@ entry! { single conv2d_dw_runs_64 {
     constants()
     barriers(2)
     threads(128, 3)
+} }
+
+/// Forward or dgrad tap by tap in tiles of 64 channels, on tensor cores.
+///
+/// # Safety
+/// As for [`taps`].
+#[inline(always)]
+pub unsafe fn conv2d_taps_mma_64<E: Num<Acc = f32>>(
+    source: *mut E,
+    packed: *mut f32,
+    out: *mut E,
+    product: Gather,
+    layout: Packed,
+) {
+    // SAFETY: by this function's contract.
+    unsafe { taps::<E, 64, true>(source, packed, out, &product, &layout) };
+}
+
+entry! { sm_80 single conv2d_taps_mma_64 {
+    args(source: *mut E, packed: *mut f32, out: *mut E)
+    hidden(product: Gather, layout: Packed)
+    constants()
+    barriers(3)
+    threads(128, 3)
+} }
+
+/// Partial sums of wgrad in tiles of 64 channels, on tensor cores.
+///
+/// # Safety
+/// As for [`weight_gradient`].
+#[inline(always)]
+pub unsafe fn conv2d_dw_runs_mma_64<E: Num<Acc = f32>>(
+    dy: *mut E,
+    x: *mut E,
+    partial: *mut f32,
+    product: WeightGradient,
+) {
+    // SAFETY: by this function's contract.
+    unsafe { weight_gradient::<E, 64, 8, true>(dy, x, partial, &product) };
+}
+
+entry! { sm_80 single conv2d_dw_runs_mma_64 {
+    args(dy: *mut E, x: *mut E, partial: *mut f32)
+    hidden(product: WeightGradient)
+    constants()
+    barriers(2)
+    threads(128, 3)
+} }
+
+entry! { single conv2d_pack_filter {
+    args(filter: *mut E, packed: *mut f32)
+    hidden(packing: Packing)
+    constants(block: i32)
 } }
 
 entry! { single conv2d_dw_reduce {

@@ -15,30 +15,38 @@
 /// `float_atomics`.
 #[macro_export]
 macro_rules! entry {
-    (copy $name:ident $groups:tt) => {
-        $crate::stamp! { $name $groups b8 u8, b16 u16, b32 u32, b64 u64 }
+    (sm_80 $family:ident $name:ident $groups:tt) => {
+        $crate::stamp! { "entries_sm_80"; $family $name $groups }
     };
-    (single $name:ident $groups:tt) => {
-        $crate::stamp! { $name $groups f16 $crate::num::F16, bf16 $crate::num::Bf16, f32 f32 }
+    ($family:ident $name:ident $groups:tt) => {
+        $crate::stamp! { "entries"; $family $name $groups }
     };
-    (arithmetic $name:ident $groups:tt) => {
+}
+
+/// One entry point per element kind of a family; used by [`entry!`] alone.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! stamp {
+    ($feature:literal; copy $name:ident $groups:tt) => {
+        $crate::stamp! { $feature; $name $groups b8 u8, b16 u16, b32 u32, b64 u64 }
+    };
+    ($feature:literal; single $name:ident $groups:tt) => {
+        $crate::stamp! { $feature; $name $groups f16 $crate::num::F16, bf16 $crate::num::Bf16, f32 f32 }
+    };
+    ($feature:literal; float $name:ident $groups:tt) => {
         $crate::stamp! {
-            $name $groups
+            $feature; $name $groups f16 $crate::num::F16, bf16 $crate::num::Bf16, f32 f32, f64 f64
+        }
+    };
+    ($feature:literal; arithmetic $name:ident $groups:tt) => {
+        $crate::stamp! {
+            $feature; $name $groups
             i8 u8, i16 u16, i32 u32, i64 u64,
             f16 $crate::num::F16, bf16 $crate::num::Bf16, f32 f32, f64 f64
         }
     };
-    (float $name:ident $groups:tt) => {
-        $crate::stamp! { $name $groups f16 $crate::num::F16, bf16 $crate::num::Bf16, f32 f32, f64 f64 }
-    };
-}
-
-/// One entry point per `kind type` pair; used by [`entry!`] alone.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! stamp {
-    ($name:ident $groups:tt $($kind:ident $ty:ty),+) => {
-        $( $crate::stamp_one! { $name $kind $ty; $groups } )+
+    ($feature:literal; $name:ident $groups:tt $($kind:ident $ty:ty),+) => {
+        $( $crate::stamp_one! { $feature; $name $kind $ty; $groups } )+
     };
 }
 
@@ -47,7 +55,7 @@ macro_rules! stamp {
 #[macro_export]
 macro_rules! stamp_one {
     (
-        $name:ident $kind:ident $ty:ty; {
+        $feature:literal; $name:ident $kind:ident $ty:ty; {
             args($($arg:ident: $arg_ty:ty),* $(,)?)
             hidden($($hidden:ident: $hidden_ty:ty),* $(,)?)
             constants($($constant:ident: $constant_ty:ident $(= $canonical:literal)?),* $(,)?)
@@ -56,7 +64,7 @@ macro_rules! stamp_one {
             $(allow($($exception:ident),* $(,)?))?
         }
     ) => {
-        #[cfg(all(target_arch = "nvptx64", feature = "entries"))]
+        #[cfg(all(target_arch = "nvptx64", feature = $feature))]
         const _: () = {
             type E = $ty;
             #[unsafe(export_name = concat!(stringify!($name), "_entry_point__", stringify!($kind)))]

@@ -69,6 +69,64 @@ mod imp {
     }
 
     #[inline(always)]
+    pub(super) unsafe fn shared_store16(byte: u32, words: [u32; 4]) {
+        let at = shared_address(byte);
+        // SAFETY: by this function's contract.
+        unsafe {
+            asm!("st.shared.v4.b32 [{at}], {{{a}, {b}, {c}, {d}}};", a = in(reg32) words[0],
+                b = in(reg32) words[1], c = in(reg32) words[2], d = in(reg32) words[3], at = in(reg32) at,
+                options(nostack));
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn opaque(number: u32) -> u32 {
+        let value: u32;
+        // SAFETY: register to register.
+        unsafe {
+            asm!("mov.b32 {v}, {n};", v = out(reg32) value, n = in(reg32) number,
+                options(pure, nomem, nostack));
+        }
+        value
+    }
+
+    #[inline(always)]
+    pub(super) fn to_tf32(value: f32) -> f32 {
+        let rounded: f32;
+        // SAFETY: register to register.
+        unsafe {
+            asm!("cvt.rna.tf32.f32 {r}, {v};", r = out(reg32) rounded, v = in(reg32) value,
+                options(pure, nomem, nostack));
+        }
+        rounded
+    }
+
+    #[inline(always)]
+    pub(super) unsafe fn mma_tf32(a: [u32; 4], b: [u32; 2], sum: [f32; 4]) -> [f32; 4] {
+        let [mut d0, mut d1, mut d2, mut d3] = sum;
+        // Not `pure`: the instruction must stay where all lanes of the warp reach it.
+        // SAFETY: by this function's contract.
+        unsafe {
+            asm!(
+                "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {{{d0}, {d1}, {d2}, {d3}}}, \
+                 {{{a0}, {a1}, {a2}, {a3}}}, {{{b0}, {b1}}}, {{{d0}, {d1}, {d2}, {d3}}};",
+                d0 = inout(reg32) d0,
+                d1 = inout(reg32) d1,
+                d2 = inout(reg32) d2,
+                d3 = inout(reg32) d3,
+                a0 = in(reg32) a[0],
+                a1 = in(reg32) a[1],
+                a2 = in(reg32) a[2],
+                a3 = in(reg32) a[3],
+                b0 = in(reg32) b[0],
+                b1 = in(reg32) b[1],
+                options(nomem, nostack)
+            );
+        }
+        [d0, d1, d2, d3]
+    }
+
+    #[inline(always)]
     pub(super) unsafe fn shared_load16(byte: u32) -> [u32; 4] {
         let at = shared_address(byte);
         let (a, b, c, d): (u32, u32, u32, u32);
@@ -310,6 +368,23 @@ mod imp {
 
     pub(super) unsafe fn shared_load<E: Copy>(_: u32) -> E {
         unreachable!("shared memory belongs to a block of threads, and a host has one thread")
+    }
+
+    pub(super) unsafe fn shared_store16(_: u32, _: [u32; 4]) {
+        unreachable!("shared memory belongs to a block of threads, and a host has one thread")
+    }
+
+    pub(super) fn opaque(number: u32) -> u32 {
+        number
+    }
+
+    pub(super) fn to_tf32(value: f32) -> f32 {
+        let bits = value.to_bits();
+        if value.is_finite() { f32::from_bits(bits.wrapping_add(0x1000) & !0x1fff) } else { value }
+    }
+
+    pub(super) unsafe fn mma_tf32(_: [u32; 4], _: [u32; 2], _: [f32; 4]) -> [f32; 4] {
+        unreachable!("tensor cores belong to a warp of threads, and a host has one thread")
     }
 
     pub(super) unsafe fn shared_load16(_: u32) -> [u32; 4] {
@@ -559,4 +634,38 @@ pub unsafe fn shared_load16(byte: u32) -> [u32; 4] {
 pub unsafe fn shared_store<E: Copy>(byte: u32, value: E) {
     // SAFETY: by this function's contract.
     unsafe { imp::shared_store(byte, value) }
+}
+
+/// Stores four words to the block's dynamic shared memory, `byte` bytes from its start.
+///
+/// # Safety
+/// As for [`shared_store`], for 16 bytes at a multiple of 16.
+#[inline(always)]
+pub unsafe fn shared_store16(byte: u32, words: [u32; 4]) {
+    // SAFETY: by this function's contract.
+    unsafe { imp::shared_store16(byte, words) }
+}
+
+/// The nearest TF32 value (10 bits of fraction), ties away from zero. Needs sm_80.
+#[inline(always)]
+pub fn to_tf32(value: f32) -> f32 {
+    imp::to_tf32(value)
+}
+
+/// `sum + a · b` for a 16 × 8 by 8 × 8 product of TF32 values with f32 sums, spread over a warp as the PTX ISA
+/// says for `mma.m16n8k8`. Needs sm_80.
+///
+/// # Safety
+/// All lanes of the warp call this together.
+#[inline(always)]
+pub unsafe fn mma_tf32(a: [u32; 4], b: [u32; 2], sum: [f32; 4]) -> [f32; 4] {
+    // SAFETY: by this function's contract.
+    unsafe { imp::mma_tf32(a, b, sum) }
+}
+
+/// The same number, hidden from rustc but not from ptxas: a loop bounded by it is unrolled by ptxas alone,
+/// which keeps the PTX short.
+#[inline(always)]
+pub fn opaque(number: u32) -> u32 {
+    imp::opaque(number)
 }

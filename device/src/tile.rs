@@ -1,29 +1,31 @@
-//! The product of two tiles in shared memory, by fused multiply-adds.
+//! The product of two tiles in shared memory.
 //!
-//! A block of `2·BM` threads owns a `BM × 128` tile of the result, 8 × 8 elements a thread, kept in registers
-//! while the reduction walks by 8. Both operands lie in shared memory with the reduction outermost, so that a
-//! thread reads what it needs as 16-byte vectors; two buffers let the next step's loads run under this step's
-//! arithmetic. A warp covers 64 × 32 elements: its lanes are 8 down and 4 across.
+//! A block of `2·BM` threads owns a `BM × 128` tile of the result, 64 elements a thread, kept in registers while
+//! the reduction walks by `BK`. Both operands lie in shared memory as f32 with the reduction outermost; two
+//! buffers let the next stage's loads run under this stage's arithmetic. A warp covers 64 × 32 elements.
+//!
+//! [`multiply`] uses fused multiply-adds: 8 × 8 elements a thread, read as 16-byte vectors. [`multiply_mma`] uses
+//! the tensor cores' TF32 products with f32 sums, which are exact for f16 and bf16 elements. Rows are padded by
+//! 8 words, which keeps both ways of reading free of bank conflicts.
 
-use crate::gpu::{fma_f32, shared_load16, shared_store, thread_idx_x};
+use crate::gpu::{
+    fma_f32, mma_tf32, opaque, shared_load, shared_load16, shared_store, shared_store16, thread_idx_x,
+};
 
 /// Columns of a block's tile.
 pub const BN: u32 = 128;
 
-/// Steps of the reduction that are staged at a time.
-pub const BK: u32 = 8;
-
-/// Bytes between a stage's rows of columns; the 16 bytes more keep stores of a column apart.
-const PITCH_B: u32 = (BN + 4) * 4;
+/// Bytes between a stage's rows of columns.
+const PITCH_B: u32 = (BN + 8) * 4;
 
 /// The place of a block's stages in shared memory, behind `head` bytes of the kernel's own.
 #[derive(Clone, Copy)]
-pub struct Stages<const BM: u32> {
+pub struct Stages<const BM: u32, const BK: u32> {
     head: u32,
 }
 
-impl<const BM: u32> Stages<BM> {
-    const PITCH_A: u32 = (BM + 4) * 4;
+impl<const BM: u32, const BK: u32> Stages<BM, BK> {
+    const PITCH_A: u32 = (BM + 8) * 4;
     const BUFFER: u32 = BK * (Self::PITCH_A + PITCH_B);
 
     /// The stages behind `head` bytes, a multiple of 16.
@@ -32,15 +34,34 @@ impl<const BM: u32> Stages<BM> {
         Self { head }
     }
 
+    #[inline(always)]
+    fn a(self, buffer: u32, k: u32, m: u32) -> u32 {
+        self.head + buffer * Self::BUFFER + k * Self::PITCH_A + m * 4
+    }
+
+    #[inline(always)]
+    fn b(self, buffer: u32, k: u32, n: u32) -> u32 {
+        self.head + buffer * Self::BUFFER + BK * Self::PITCH_A + k * PITCH_B + n * 4
+    }
+
     /// Stores an element of the left operand: step `k` of the buffer, row `m`.
     ///
     /// # Safety
     /// The launch gave the shared memory, and the place is this thread's until the next barrier.
     #[inline(always)]
     pub unsafe fn store_a(self, buffer: u32, k: u32, m: u32, value: f32) {
-        let byte = self.head + buffer * Self::BUFFER + k * Self::PITCH_A + m * 4;
         // SAFETY: by this function's contract.
-        unsafe { shared_store(byte, value) };
+        unsafe { shared_store(self.a(buffer, k, m), value) };
+    }
+
+    /// Stores four elements of the left operand, from row `m` on, a multiple of 4.
+    ///
+    /// # Safety
+    /// As for [`store_a`](Stages::store_a).
+    #[inline(always)]
+    pub unsafe fn store_a4(self, buffer: u32, k: u32, m: u32, words: [u32; 4]) {
+        // SAFETY: by this function's contract.
+        unsafe { shared_store16(self.a(buffer, k, m), words) };
     }
 
     /// Stores an element of the right operand: step `k` of the buffer, column `n`.
@@ -49,44 +70,41 @@ impl<const BM: u32> Stages<BM> {
     /// As for [`store_a`](Stages::store_a).
     #[inline(always)]
     pub unsafe fn store_b(self, buffer: u32, k: u32, n: u32, value: f32) {
-        let byte = self.head + buffer * Self::BUFFER + BK * Self::PITCH_A + k * PITCH_B + n * 4;
         // SAFETY: by this function's contract.
-        unsafe { shared_store(byte, value) };
+        unsafe { shared_store(self.b(buffer, k, n), value) };
     }
 }
 
-/// Where a thread's 8 × 8 elements lie in the block's tile: rows `row + i` and `row + 32 + i`, columns
-/// `column + j` and `column + 16 + j`, for i and j below 4.
+/// Where a thread's 64 elements lie in the block's tile, by the way they are multiplied.
 #[derive(Clone, Copy)]
-pub struct Corner {
-    /// The first row.
-    pub row: u32,
-    /// The first column.
-    pub column: u32,
+pub struct Corner<const MMA: bool> {
+    row: u32,
+    column: u32,
 }
 
-impl Corner {
+impl<const MMA: bool> Corner<MMA> {
     /// The calling thread's.
     #[inline(always)]
     pub fn of_thread() -> Self {
         let (warp, lane) = (thread_idx_x() / 32, thread_idx_x() % 32);
-        Self { row: warp / 4 * 64 + lane / 4 * 4, column: warp % 4 * 32 + lane % 4 * 4 }
+        let (row, column) = if MMA { (lane / 4, lane % 4 * 2) } else { (lane / 4 * 4, lane % 4 * 4) };
+        Self { row: warp / 4 * 64 + row, column: warp % 4 * 32 + column }
     }
 
     /// Row `i` of the eight.
     #[inline(always)]
     pub fn row(self, i: u32) -> u32 {
-        self.row + i / 4 * 32 + i % 4
+        self.row + if MMA { i * 8 } else { i / 4 * 32 + i % 4 }
     }
 
     /// Column `j` of the eight.
     #[inline(always)]
     pub fn column(self, j: u32) -> u32 {
-        self.column + j / 4 * 16 + j % 4
+        self.column + if MMA { j / 2 * 8 + j % 2 } else { j / 4 * 16 + j % 4 }
     }
 }
 
-/// A thread's part of the result.
+/// A thread's part of the result: rows and columns as [`Corner`] counts them.
 pub type Sums = [[f32; 8]; 8];
 
 /// Adds the product of one buffer's stages to the sums, in the order of the reduction.
@@ -94,12 +112,16 @@ pub type Sums = [[f32; 8]; 8];
 /// # Safety
 /// The buffer was filled before the last barrier, and nobody stores to it before the next.
 #[inline(always)]
-pub unsafe fn multiply<const BM: u32>(stages: Stages<BM>, buffer: u32, corner: Corner, sums: &mut Sums) {
-    let base = stages.head + buffer * Stages::<BM>::BUFFER;
-    let mut a_at = base + corner.row * 4;
-    let mut b_at = base + BK * Stages::<BM>::PITCH_A + corner.column * 4;
-    let mut k = 0;
-    while k < BK {
+pub unsafe fn multiply<const BM: u32, const BK: u32>(
+    stages: Stages<BM, BK>,
+    buffer: u32,
+    corner: Corner<false>,
+    sums: &mut Sums,
+) {
+    let mut a_at = stages.a(buffer, 0, corner.row);
+    let mut b_at = stages.b(buffer, 0, corner.column);
+    let (mut k, end) = (0, opaque(BK));
+    while k < end {
         // SAFETY: by this function's contract; rows and columns are multiples of 4, so vectors are aligned.
         let (a0, a1, b0, b1) = unsafe {
             (shared_load16(a_at), shared_load16(a_at + 128), shared_load16(b_at), shared_load16(b_at + 64))
@@ -118,8 +140,55 @@ pub unsafe fn multiply<const BM: u32>(stages: Stages<BM>, buffer: u32, corner: C
             }
             i += 1;
         }
-        a_at += Stages::<BM>::PITCH_A;
+        a_at += Stages::<BM, BK>::PITCH_A;
         b_at += PITCH_B;
         k += 1;
+    }
+}
+
+/// As [`multiply`], on tensor cores: the operands are TF32 values.
+///
+/// # Safety
+/// As for [`multiply`]; all lanes of a warp call this together.
+#[inline(always)]
+pub unsafe fn multiply_mma<const BM: u32, const BK: u32>(
+    stages: Stages<BM, BK>,
+    buffer: u32,
+    sums: &mut Sums,
+) {
+    let (warp, lane) = (thread_idx_x() / 32, thread_idx_x() % 32);
+    // A fragment's rows and columns go by a quarter of the lane, its steps by the rest (PTX ISA, "Matrix
+    // Fragments for mma.m16n8k8").
+    let mut a_at = stages.a(buffer, lane % 4, warp / 4 * 64 + lane / 4);
+    let mut b_at = stages.b(buffer, lane % 4, warp % 4 * 32 + lane / 4);
+    let far_a = 4 * Stages::<BM, BK>::PITCH_A;
+    let far_b = 4 * PITCH_B;
+    let (mut k, end) = (0, opaque(BK));
+    while k < end {
+        // SAFETY: by this function's contract.
+        let right = |j: u32| unsafe { [shared_load(b_at + j * 32), shared_load(b_at + far_b + j * 32)] };
+        let columns: [[u32; 2]; 4] = [right(0), right(1), right(2), right(3)];
+        let mut i = 0;
+        while i < 4 {
+            let at = a_at + i as u32 * 64;
+            // SAFETY: by this function's contract.
+            let left: [u32; 4] = unsafe {
+                [shared_load(at), shared_load(at + 32), shared_load(at + far_a), shared_load(at + far_a + 32)]
+            };
+            let mut j = 0;
+            while j < 4 {
+                let (top, bottom, first) = (2 * i, 2 * i + 1, 2 * j);
+                let sum =
+                    [sums[top][first], sums[top][first + 1], sums[bottom][first], sums[bottom][first + 1]];
+                // SAFETY: all lanes of the warp are here.
+                let sum = unsafe { mma_tf32(left, columns[j], sum) };
+                [sums[top][first], sums[top][first + 1], sums[bottom][first], sums[bottom][first + 1]] = sum;
+                j += 1;
+            }
+            i += 1;
+        }
+        a_at += 8 * Stages::<BM, BK>::PITCH_A;
+        b_at += 8 * PITCH_B;
+        k += 8;
     }
 }

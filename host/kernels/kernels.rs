@@ -392,23 +392,6 @@ pub static KERNELS: &[KernelInfo] = &[
         ],
     },
     KernelInfo {
-        name: "conv2d_dw_runs_128",
-        family: Family::Single,
-        source: include_str!("conv2d_dw_runs_128/source.rs"),
-        args: &[
-            Param { name: "dy", ty: "*mut E" },
-            Param { name: "x", ty: "*mut E" },
-            Param { name: "partial", ty: "*mut f32" },
-        ],
-        hidden: &[Param { name: "product", ty: "WeightGradient" }],
-        constants: &[],
-        modules: &[
-            Module { kind: "f16", target: "sm_70", ptx: include_str!("conv2d_dw_runs_128/f16.ptx") },
-            Module { kind: "bf16", target: "sm_70", ptx: include_str!("conv2d_dw_runs_128/bf16.ptx") },
-            Module { kind: "f32", target: "sm_70", ptx: include_str!("conv2d_dw_runs_128/f32.ptx") },
-        ],
-    },
-    KernelInfo {
         name: "conv2d_dw_runs_64",
         family: Family::Single,
         source: include_str!("conv2d_dw_runs_64/source.rs"),
@@ -423,6 +406,23 @@ pub static KERNELS: &[KernelInfo] = &[
             Module { kind: "f16", target: "sm_70", ptx: include_str!("conv2d_dw_runs_64/f16.ptx") },
             Module { kind: "bf16", target: "sm_70", ptx: include_str!("conv2d_dw_runs_64/bf16.ptx") },
             Module { kind: "f32", target: "sm_70", ptx: include_str!("conv2d_dw_runs_64/f32.ptx") },
+        ],
+    },
+    KernelInfo {
+        name: "conv2d_dw_runs_mma_64",
+        family: Family::Single,
+        source: include_str!("conv2d_dw_runs_mma_64/source.rs"),
+        args: &[
+            Param { name: "dy", ty: "*mut E" },
+            Param { name: "x", ty: "*mut E" },
+            Param { name: "partial", ty: "*mut f32" },
+        ],
+        hidden: &[Param { name: "product", ty: "WeightGradient" }],
+        constants: &[],
+        modules: &[
+            Module { kind: "f16", target: "sm_80", ptx: include_str!("conv2d_dw_runs_mma_64/f16.ptx") },
+            Module { kind: "bf16", target: "sm_80", ptx: include_str!("conv2d_dw_runs_mma_64/bf16.ptx") },
+            Module { kind: "f32", target: "sm_80", ptx: include_str!("conv2d_dw_runs_mma_64/f32.ptx") },
         ],
     },
     KernelInfo {
@@ -469,23 +469,6 @@ pub static KERNELS: &[KernelInfo] = &[
         ],
     },
     KernelInfo {
-        name: "conv2d_gather_128",
-        family: Family::Single,
-        source: include_str!("conv2d_gather_128/source.rs"),
-        args: &[
-            Param { name: "source", ty: "*mut E" },
-            Param { name: "filter", ty: "*mut E" },
-            Param { name: "out", ty: "*mut E" },
-        ],
-        hidden: &[Param { name: "product", ty: "Gather" }],
-        constants: &[],
-        modules: &[
-            Module { kind: "f16", target: "sm_70", ptx: include_str!("conv2d_gather_128/f16.ptx") },
-            Module { kind: "bf16", target: "sm_70", ptx: include_str!("conv2d_gather_128/bf16.ptx") },
-            Module { kind: "f32", target: "sm_70", ptx: include_str!("conv2d_gather_128/f32.ptx") },
-        ],
-    },
-    KernelInfo {
         name: "conv2d_gather_64",
         family: Family::Single,
         source: include_str!("conv2d_gather_64/source.rs"),
@@ -500,6 +483,70 @@ pub static KERNELS: &[KernelInfo] = &[
             Module { kind: "f16", target: "sm_70", ptx: include_str!("conv2d_gather_64/f16.ptx") },
             Module { kind: "bf16", target: "sm_70", ptx: include_str!("conv2d_gather_64/bf16.ptx") },
             Module { kind: "f32", target: "sm_70", ptx: include_str!("conv2d_gather_64/f32.ptx") },
+        ],
+    },
+    KernelInfo {
+        name: "conv2d_pack_filter",
+        family: Family::Single,
+        source: include_str!("conv2d_pack_filter/source.rs"),
+        args: &[Param { name: "filter", ty: "*mut E" }, Param { name: "packed", ty: "*mut f32" }],
+        hidden: &[Param { name: "packing", ty: "Packing" }],
+        constants: &[Constant { name: "block", divisor: false }],
+        modules: &[
+            Module { kind: "f16", target: "sm_70", ptx: include_str!("conv2d_pack_filter/f16.ptx") },
+            Module { kind: "bf16", target: "sm_70", ptx: include_str!("conv2d_pack_filter/bf16.ptx") },
+            Module { kind: "f32", target: "sm_70", ptx: include_str!("conv2d_pack_filter/f32.ptx") },
+        ],
+    },
+    KernelInfo {
+        name: "conv2d_taps_128",
+        family: Family::Single,
+        source: include_str!("conv2d_taps_128/source.rs"),
+        args: &[
+            Param { name: "source", ty: "*mut E" },
+            Param { name: "packed", ty: "*mut f32" },
+            Param { name: "out", ty: "*mut E" },
+        ],
+        hidden: &[Param { name: "product", ty: "Gather" }, Param { name: "layout", ty: "Packed" }],
+        constants: &[],
+        modules: &[
+            Module { kind: "f16", target: "sm_70", ptx: include_str!("conv2d_taps_128/f16.ptx") },
+            Module { kind: "bf16", target: "sm_70", ptx: include_str!("conv2d_taps_128/bf16.ptx") },
+            Module { kind: "f32", target: "sm_70", ptx: include_str!("conv2d_taps_128/f32.ptx") },
+        ],
+    },
+    KernelInfo {
+        name: "conv2d_taps_64",
+        family: Family::Single,
+        source: include_str!("conv2d_taps_64/source.rs"),
+        args: &[
+            Param { name: "source", ty: "*mut E" },
+            Param { name: "packed", ty: "*mut f32" },
+            Param { name: "out", ty: "*mut E" },
+        ],
+        hidden: &[Param { name: "product", ty: "Gather" }, Param { name: "layout", ty: "Packed" }],
+        constants: &[],
+        modules: &[
+            Module { kind: "f16", target: "sm_70", ptx: include_str!("conv2d_taps_64/f16.ptx") },
+            Module { kind: "bf16", target: "sm_70", ptx: include_str!("conv2d_taps_64/bf16.ptx") },
+            Module { kind: "f32", target: "sm_70", ptx: include_str!("conv2d_taps_64/f32.ptx") },
+        ],
+    },
+    KernelInfo {
+        name: "conv2d_taps_mma_64",
+        family: Family::Single,
+        source: include_str!("conv2d_taps_mma_64/source.rs"),
+        args: &[
+            Param { name: "source", ty: "*mut E" },
+            Param { name: "packed", ty: "*mut f32" },
+            Param { name: "out", ty: "*mut E" },
+        ],
+        hidden: &[Param { name: "product", ty: "Gather" }, Param { name: "layout", ty: "Packed" }],
+        constants: &[],
+        modules: &[
+            Module { kind: "f16", target: "sm_80", ptx: include_str!("conv2d_taps_mma_64/f16.ptx") },
+            Module { kind: "bf16", target: "sm_80", ptx: include_str!("conv2d_taps_mma_64/bf16.ptx") },
+            Module { kind: "f32", target: "sm_80", ptx: include_str!("conv2d_taps_mma_64/f32.ptx") },
         ],
     },
     KernelInfo {

@@ -100,8 +100,20 @@ pub struct LaunchOptions<'a> {
     pub accumulate: bool,
     /// The number of blocks of the portable kernel, instead of its own choice. Any number is right.
     pub grid: Option<NonZeroU32>,
+    /// Convolutions of f32: how products are formed.
+    pub math: MathMode,
     /// Memory for partial results. Without it a device takes some of its own for the length of the launch.
     pub workspace: Option<Workspace>,
+}
+
+/// How a convolution of f32 forms its products. Other element types have one way each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MathMode {
+    /// As f32 fused multiply-adds do.
+    #[default]
+    Ieee,
+    /// On tensor cores, with operands rounded to TF32 (10 bits of fraction) and sums in f32.
+    Tf32,
 }
 
 /// Device memory that a launch may use as it likes, and that nothing else touches meanwhile.
@@ -137,6 +149,13 @@ impl<'a> LaunchOptions<'a> {
     #[must_use]
     pub fn accumulate(mut self, accumulate: bool) -> Self {
         self.accumulate = accumulate;
+        self
+    }
+
+    /// Chooses how a convolution of f32 forms its products.
+    #[must_use]
+    pub fn math(mut self, math: MathMode) -> Self {
+        self.math = math;
         self
     }
 
@@ -425,7 +444,7 @@ macro_rules! kernel {
                     target: &$crate::launch::Target,
                 ) -> $crate::Result<u64> {
                     $crate::Kernel::prepare(self, args, options)?;
-                    Ok($workspace_bytes(self, args, target))
+                    Ok($workspace_bytes(self, args, options, target))
                 }
 
                 fn plan(

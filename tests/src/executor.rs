@@ -127,9 +127,12 @@ impl Executor for PtxMachine {
     }
 }
 
+/// Blocks beyond which the machine has seen enough of a tuned kernel.
+const ENOUGH_BLOCKS: u32 = 64;
+
 /// Where device code runs in the tests: the first GPU, or the machine where there is none. The machine runs the
-/// portable kernels, and once more what is planned for a large and for a small GPU. Which it is goes to the
-/// test's output.
+/// portable kernels, and then what is planned for a large GPU, and for a small one where that differs. Which it
+/// is goes to the test's output.
 #[must_use]
 pub fn places() -> Vec<Place> {
     match Device::cuda(0) {
@@ -139,11 +142,11 @@ pub fn places() -> Vec<Place> {
         }
         Err(error) => {
             println!("on the PTX machine: {error}");
-            let planned = |multiprocessors| {
-                let target = Target { capability: (9, 0), multiprocessors };
-                Place::Planned(PtxMachine::planned(target), target)
-            };
-            vec![Place::Portable(PtxMachine::new()), planned(132), planned(1)]
+            let [large, small] =
+                [132, 1].map(|multiprocessors| Target { capability: (9, 0), multiprocessors });
+            let planned =
+                |target, unlike| Place::Planned { machine: PtxMachine::planned(target), target, unlike };
+            vec![Place::Portable(PtxMachine::new()), planned(large, None), planned(small, Some(large))]
         }
     }
 }
@@ -156,7 +159,14 @@ pub enum Place {
     /// The machine, with the portable kernels.
     Portable(PtxMachine),
     /// The machine, with what is planned for a target.
-    Planned(PtxMachine, Target),
+    Planned {
+        /// The machine.
+        machine: PtxMachine,
+        /// The target.
+        target: Target,
+        /// A target that was there before.
+        unlike: Option<Target>,
+    },
 }
 
 impl Place {
@@ -176,24 +186,33 @@ impl Place {
         dtypes
     }
 
-    /// Whether a case runs something here that it does not run at a place before this one.
+    /// Whether a case runs other kernels here than at the places before this one.
     #[must_use]
     pub fn adds(&self, case: &Case, dtype: DType) -> bool {
-        let Self::Planned(_, target) = self else { return true };
-        let plan = || -> Result<bool, Failure> {
-            let kernel = kernel(case.kernel, dtype, &case.constants)?;
-            let mut options = LaunchOptions::new().accumulate(case.accumulate);
-            options.rows = case.rows;
-            let scalar = vec![0; kernel.scalar_bytes()];
-            let mut call = Call { kernel: &*kernel, extents: &case.extents, scalar: &scalar, options };
-            let addresses: Vec<u64> = (1..=kernel.pointers() as u64).map(|i| i << 44).collect();
-            let bytes = call.workspace_bytes(&addresses, target)?;
-            call.options.workspace = Some(Workspace { address: 1 << 50, bytes });
-            Ok(call.plan(&addresses, target)?.iter().any(|launch| launch.kernel().name != case.kernel))
-        };
+        let Self::Planned { target, unlike, .. } = self else { return true };
         // A refusal shows where the case runs.
-        case.grid == Grid::Own && plan().unwrap_or(true)
+        let plan = |target| plan(case, dtype, target).unwrap_or_default();
+        let here = plan(target);
+        let tuned = here.iter().any(|(name, _)| *name != case.kernel);
+        let small = here.iter().all(|&(_, blocks)| blocks <= ENOUGH_BLOCKS);
+        let names = |plan: &[(&'static str, u32)]| plan.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+        let other = unlike.as_ref().is_none_or(|unlike| names(&plan(unlike)) != names(&here));
+        case.grid == Grid::Own && tuned && small && other
     }
+}
+
+/// The kernels that a case runs on a target, and how many blocks of each.
+fn plan(case: &Case, dtype: DType, target: &Target) -> Result<Vec<(&'static str, u32)>, Failure> {
+    let kernel = kernel(case.kernel, dtype, &case.constants)?;
+    let mut options = LaunchOptions::new().accumulate(case.accumulate);
+    options.rows = case.rows;
+    let scalar = vec![0; kernel.scalar_bytes()];
+    let mut call = Call { kernel: &*kernel, extents: &case.extents, scalar: &scalar, options };
+    let addresses: Vec<u64> = (1..=kernel.pointers() as u64).map(|i| i << 44).collect();
+    let bytes = call.workspace_bytes(&addresses, target)?;
+    call.options.workspace = Some(Workspace { address: 1 << 50, bytes });
+    let launches = call.plan(&addresses, target)?;
+    Ok(launches.iter().map(|launch| (launch.kernel().name, launch.geometry().grid_x)).collect())
 }
 
 impl Executor for Place {
@@ -201,14 +220,14 @@ impl Executor for Place {
         match self {
             Self::Gpu(device) => device.name(),
             Self::Portable(machine) => machine.name(),
-            Self::Planned(machine, target) => format!("{}, as {target:?}", machine.name()),
+            Self::Planned { machine, target, .. } => format!("{}, as {target:?}", machine.name()),
         }
     }
 
     fn run(&self, call: &Call<'_>, buffers: &mut [HostBuffer]) -> Result<(), Failure> {
         match self {
             Self::Gpu(device) => device.run(call, buffers),
-            Self::Portable(machine) | Self::Planned(machine, _) => machine.run(call, buffers),
+            Self::Portable(machine) | Self::Planned { machine, .. } => machine.run(call, buffers),
         }
     }
 }

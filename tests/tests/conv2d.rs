@@ -2,10 +2,11 @@
 
 use approx::assert_relative_eq;
 use cotangent::launch::Launch;
-use cotangent::verify::{Case, Check, SplitMix64};
+use cotangent::verify::{Case, Check, Data, Executor, Literal, SplitMix64, run};
 use cotangent::{
-    Conv2dBackward, Conv2dBackwardDw, Conv2dBackwardDx, Conv2dForward, Device, Kernel, LaunchOptions,
+    Conv2dBackward, Conv2dBackwardDw, Conv2dBackwardDx, Conv2dForward, DType, Device, Kernel, LaunchOptions,
 };
+use cotangent_tests::executor::places;
 use cotangent_tests::random::{self, grid, offsets};
 use cotangent_tests::rejects_edits;
 use cotangent_tests::suite::{self, nowhere, refused};
@@ -85,6 +86,26 @@ fn conv2d_fwd_averages() {
 }
 
 #[test]
+fn conv2d_keeps_infinities_where_they_are() {
+    // An image of infinities and a filter above zero: infinity everywhere, and nowhere NaN.
+    let infinite = Case::new("conv2d_forward", &[3, 3, 1, 1, 1, 1, 1, 64], &[1, 24, 16, 6, 6, 6, 6]);
+    let literal = Literal::new(infinite)
+        .given("x", &[f64::INFINITY; 24 * 36])
+        .given("w", &[1.0; 16 * 24 * 9])
+        .gives("y", &[f64::INFINITY; 16 * 36]);
+    for place in places() {
+        run(&place, &Check::Literal(literal.clone()), DType::F32).unwrap_or_else(|failure| {
+            panic!("on {}: {failure}", place.name());
+        });
+        // A few infinities among numbers, in the forward's x and in dgrad's dy.
+        for name in ["conv2d_forward", "conv2d_backward_dx"] {
+            let case = Case::new(name, &[3, 2, 2, 1, 1, 1, 1, 64], &[1, 17, 16, 6, 7, 3, 8]).data(Data::Overflow);
+            suite::on_device(std::slice::from_ref(&place), &Check::Reference(case)).unwrap();
+        }
+    }
+}
+
+#[test]
 fn conv2d_bwd_accumulates() {
     let device = Device::cpu();
     let dy = device.upload(&[1.0_f32, 2.0]).unwrap();
@@ -121,6 +142,8 @@ fn conv2d_bwd_dw_of_an_empty_batch_is_zero() {
 #[test]
 fn conv2d_is_deterministic() {
     for name in NAMES {
+        // Enough channels for tiles, and enough pixels to split the sums of dw.
+        suite::is_deterministic(&Case::new(name, &[1, 1, 1, 1, 0, 0, 1, 64], &[2, 16, 17, 23, 23, 23, 23]));
         let case = Case::new(name, &[3, 3, 1, 1, 1, 1, 1, 64], &[2, 5, 6, 9, 10, 9, 10]);
         suite::is_deterministic(&case);
         if name != "conv2d_forward" {

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 use cotangent::DType;
 use cotangent_benches::case::{Case, Size};
 use cotangent_benches::ceiling::Ceiling;
 use cotangent_benches::measure::{self, Protocol};
 use cotangent_benches::peers::{self, Peers};
-use cotangent_benches::place::{self, Gpu};
+use cotangent_benches::place::{Choice, Cpu, Gpu, Place};
 use cotangent_benches::report::{Report, summary};
 use cotangent_benches::{Result, loads, ops};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -20,17 +20,6 @@ const PEER_SECONDS: u64 = 100;
 
 /// Misses that are printed; the table has them all.
 const SHOWN: usize = 40;
-
-/// How large shapes are.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Shapes {
-    /// A few elements.
-    Tiny,
-    /// What a CPU does in milliseconds.
-    Small,
-    /// As listed.
-    Full,
-}
 
 /// Measures cotangent's kernels and other libraries on one machine, in one run.
 #[derive(Debug, Parser)]
@@ -56,7 +45,7 @@ struct Options {
     quick: bool,
     /// How large shapes are, instead of full on a GPU and tiny on the CPU.
     #[arg(long, value_enum)]
-    shapes: Option<Shapes>,
+    shapes: Option<Size>,
     /// The folder with the peers' scripts, instead of the one beside this program.
     #[arg(long, value_name = "DIR")]
     peers: Option<PathBuf>,
@@ -89,21 +78,19 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<ExitCode> {
-    if options.device == "auto"
-        && let Err(error) = Gpu::open(0)
-    {
-        println!("No GPU was found ({error}). There is nothing to record; --device cpu runs tiny shapes.");
-        return Ok(ExitCode::SUCCESS);
-    }
-    let mut place = place::named(&options.device)?;
-    let on_gpu = place.gpu().is_some();
-    let size = match options.shapes {
-        Some(Shapes::Tiny) => Size::Tiny,
-        Some(Shapes::Small) => Size::Small,
-        Some(Shapes::Full) => Size::Full,
-        None if on_gpu => Size::Full,
-        None => Size::Tiny,
+    let mut place: Box<dyn Place> = match options.device.parse()? {
+        Choice::Cpu => Box::new(Cpu::default()),
+        Choice::Gpu(ordinal) => Box::new(Gpu::open(ordinal)?),
+        Choice::Auto => match Gpu::open(0) {
+            Ok(gpu) => Box::new(gpu),
+            Err(error) => {
+                println!("No GPU was found ({error}). Nothing is recorded; --device cpu runs tiny shapes.");
+                return Ok(ExitCode::SUCCESS);
+            }
+        },
     };
+    let on_gpu = place.gpu().is_some();
+    let size = options.shapes.unwrap_or(if on_gpu { Size::Full } else { Size::Tiny });
     let protocol = match (size, options.quick) {
         (Size::Full, false) => Protocol::FULL,
         (Size::Full, true) => Protocol::QUICK,
@@ -112,7 +99,9 @@ fn run(options: &Options) -> Result<ExitCode> {
     let all: Vec<_> = ops::ALL.iter().flat_map(|(_, cases)| cases(size)).collect();
     let cases: Vec<_> = all.iter().filter(|case| wanted(options, case)).collect();
     if options.list {
-        cases.iter().for_each(|case| println!("{case}"));
+        for case in cases {
+            println!("{case}");
+        }
         return Ok(ExitCode::SUCCESS);
     }
     if cases.is_empty() {

@@ -247,7 +247,17 @@ fn limited(size: Size, [b, c_in, c_out, h, w, k, stride, pad, g]: [i32; 9]) -> C
     let small = if size == Size::Full { g } else { g.min(4) };
     let limit = |channels: i32| small * size.limit(channels / g, 8);
     let (c_in, c_out) = (limit(c_in), limit(c_out));
-    Conv2d { b: size.limit(b, 2), c_in, c_out, h: size.limit(h, 24), w: size.limit(w, 24), k, stride, pad, g: small }
+    Conv2d {
+        b: size.limit(b, 2),
+        c_in,
+        c_out,
+        h: size.limit(h, 24),
+        w: size.limit(w, 24),
+        k,
+        stride,
+        pad,
+        g: small,
+    }
 }
 
 /// The cases.

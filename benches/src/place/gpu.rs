@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cotangent::driver::{CudaDevice, DeviceMemory, Event, Graph};
+use cotangent::driver::{self, CudaDevice, DeviceMemory, Event, Graph};
 use cotangent::{Device, LaunchOptions, Stream};
 
 use super::{Burst, Place, Work};
@@ -16,7 +16,9 @@ pub struct Gpu {
     start: Event,
     end: Event,
     block: DeviceMemory,
+    /// The same stream twice: for launches, and for everything else.
     stream: Stream,
+    queue: driver::Stream,
     driver: Arc<CudaDevice>,
     device: Device,
 }
@@ -30,9 +32,12 @@ impl Gpu {
         let device = Device::cuda(ordinal as usize)?;
         let driver = CudaDevice::open(ordinal)?;
         driver.make_current()?;
-        let stream = device.stream()?;
-        let block = DeviceMemory::alloc(&driver, 0, stream.driver())?;
-        Ok(Self { start: Event::new(&driver)?, end: Event::new(&driver)?, block, stream, driver, device })
+        let queue = driver::Stream::new(&driver)?;
+        // SAFETY: the stream is of the device's primary context, and outlives its other form, which is dropped first.
+        let stream = unsafe { Stream::from_raw(&device, queue.raw())? };
+        let block = DeviceMemory::alloc(&driver, 0, &queue)?;
+        let (start, end) = (Event::new(&driver)?, Event::new(&driver)?);
+        Ok(Self { start, end, block, stream, queue, driver, device })
     }
 
     /// The GPU in the driver layer.
@@ -41,8 +46,8 @@ impl Gpu {
     }
 
     /// The stream that all work goes to.
-    pub fn stream(&self) -> &Stream {
-        &self.stream
+    pub fn queue(&self) -> &driver::Stream {
+        &self.queue
     }
 }
 
@@ -71,9 +76,9 @@ impl Place for Gpu {
 
     fn reserve(&mut self, bytes: u64) -> Result<()> {
         // Given back first, so that both need not fit.
-        self.block = DeviceMemory::alloc(&self.driver, 0, self.stream.driver())?;
+        self.block = DeviceMemory::alloc(&self.driver, 0, &self.queue)?;
         self.driver.synchronize()?;
-        self.block = DeviceMemory::alloc(&self.driver, bytes as usize, self.stream.driver())?;
+        self.block = DeviceMemory::alloc(&self.driver, bytes as usize, &self.queue)?;
         Ok(self.driver.synchronize()?)
     }
 
@@ -86,20 +91,20 @@ impl Place for Gpu {
     }
 
     fn upload(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        Ok(self.block.copy_from_host(offset as usize, bytes, self.stream.driver())?)
+        Ok(self.block.copy_from_host(offset as usize, bytes, &self.queue)?)
     }
 
     fn download(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        Ok(self.block.copy_to_host(offset as usize, bytes, self.stream.driver())?)
+        Ok(self.block.copy_to_host(offset as usize, bytes, &self.queue)?)
     }
 
     fn copy(&self, to: u64, from: u64, bytes: u64) -> Result<()> {
-        let stream = self.stream.driver();
-        Ok(self.block.copy_from_device(to as usize, &self.block, from as usize, bytes as usize, stream)?)
+        let (to, from, bytes) = (to as usize, from as usize, bytes as usize);
+        Ok(self.block.copy_from_device(to, &self.block, from, bytes, &self.queue)?)
     }
 
     fn fill(&self, offset: u64, bytes: u64, value: u8) -> Result<()> {
-        Ok(self.block.fill(offset as usize, bytes as usize, value, self.stream.driver())?)
+        Ok(self.block.fill(offset as usize, bytes as usize, value, &self.queue)?)
     }
 
     fn options(&self) -> LaunchOptions<'_> {
@@ -111,7 +116,7 @@ impl Place for Gpu {
     }
 
     fn burst<'a>(&'a self, launches: usize, work: Work<'a>) -> Result<Box<dyn Burst + 'a>> {
-        let capture = self.stream.driver().begin_capture()?;
+        let capture = self.queue.begin_capture()?;
         (0..launches).try_for_each(work)?;
         Ok(Box::new(Recorded { graph: capture.end()?, gpu: self }))
     }
@@ -129,12 +134,11 @@ struct Recorded<'a> {
 
 impl Burst for Recorded<'_> {
     fn time_us(&mut self) -> Result<f64> {
-        let Gpu { start, end, stream, .. } = self.gpu;
-        let stream = stream.driver();
-        start.record(stream)?;
+        let Gpu { start, end, queue, .. } = self.gpu;
+        start.record(queue)?;
         // SAFETY: the work's buffers lie in the place's block, which the borrow keeps; nothing else uses it.
-        unsafe { self.graph.launch(stream)? };
-        end.record(stream)?;
+        unsafe { self.graph.launch(queue)? };
+        end.record(queue)?;
         end.synchronize()?;
         Ok(end.elapsed_us(start)?)
     }

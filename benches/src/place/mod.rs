@@ -99,25 +99,60 @@ pub trait Place {
     }
 }
 
-/// The place of this name: `auto`, `cpu`, `cuda` or `cuda:N`.
-///
-/// # Errors
-/// A name that is none of these, or a GPU that cannot be used.
-pub fn named(name: &str) -> Result<Box<dyn Place>> {
-    match name {
-        "cpu" => Ok(Box::new(Cpu::default())),
-        "auto" => match Gpu::open(0) {
-            Ok(gpu) => Ok(Box::new(gpu)),
-            Err(_) => Ok(Box::new(Cpu::default())),
-        },
-        "cuda" => Ok(Box::new(Gpu::open(0)?)),
-        _ => match name.strip_prefix("cuda:").map(str::parse) {
-            Some(Ok(ordinal)) => Ok(Box::new(Gpu::open(ordinal)?)),
-            // The library's words for a name that is none.
-            _ => match Device::named(name) {
-                Ok(device) => Err(Error::Peer(format!("{device} cannot be measured"))),
-                Err(error) => Err(error.into()),
-            },
-        },
+/// What a device's name asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The first GPU, if there is one.
+    Auto,
+    /// The CPU.
+    Cpu,
+    /// The GPU of this number.
+    Gpu(u32),
+}
+
+impl std::str::FromStr for Choice {
+    type Err = Error;
+
+    /// `auto`, `cpu`, `cuda` or `cuda:N`.
+    fn from_str(name: &str) -> Result<Self> {
+        let ordinal = || name.strip_prefix("cuda:")?.parse().ok();
+        match name {
+            "auto" => Ok(Self::Auto),
+            "cpu" => Ok(Self::Cpu),
+            "cuda" => Ok(Self::Gpu(0)),
+            _ => ordinal().map(Self::Gpu).ok_or_else(|| Error::Name(name.to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read() {
+        let choice = |name: &str| name.parse::<Choice>();
+        assert_eq!(choice("auto").expect("a name"), Choice::Auto);
+        assert_eq!(choice("cuda").expect("a name"), Choice::Gpu(0));
+        assert_eq!(choice("cuda:7").expect("a name"), Choice::Gpu(7));
+        for wrong in ["gpu", "cuda:", "cuda:-1", ""] {
+            assert!(matches!(choice(wrong), Err(Error::Name(name)) if name == wrong));
+        }
+    }
+
+    #[test]
+    fn cpu_moves_bytes_within_its_block_alone() {
+        let mut cpu = Cpu::default();
+        cpu.reserve(1000).expect("memory");
+        assert!(cpu.base().is_multiple_of(256) && cpu.reserved() >= 1000);
+        cpu.fill(0, 1000, 7).expect("inside");
+        cpu.upload(10, &[1, 2, 3]).expect("inside");
+        cpu.copy(500, 9, 5).expect("inside");
+        let mut bytes = [0; 6];
+        cpu.download(499, &mut bytes).expect("inside");
+        assert_eq!(bytes, [7, 7, 1, 2, 3, 7]);
+        let end = cpu.reserved();
+        assert!(matches!(cpu.upload(end - 2, &[1, 2, 3]), Err(Error::Room { .. })));
+        assert!(matches!(cpu.copy(u64::MAX, 0, 2), Err(Error::Room { .. })));
     }
 }

@@ -21,7 +21,11 @@ fn write(text: &mut String, report: &Report<'_>) -> std::fmt::Result {
     }
     writeln!(text, "\n| measured in the same run | |\n|---|---|")?;
     let gib = ceiling.copy_bytes as f64 / 2.0 / f64::from(1 << 30);
-    writeln!(text, "| device-to-device copy of {gib} GiB, read and written | {:.0} GB/s |", ceiling.copy_gbps())?;
+    writeln!(
+        text,
+        "| device-to-device copy of {gib} GiB, read and written | {:.0} GB/s |",
+        ceiling.copy_gbps()
+    )?;
     writeln!(text, "| the same by a contiguous flatten | {:.0} GB/s |", ceiling.flatten_gbps())?;
     if let Some(us) = ceiling.empty_us {
         writeln!(text, "| from one empty kernel to the next | {us:.2} µs |")?;
@@ -76,7 +80,11 @@ fn write_op(text: &mut String, op: &str, rows: &[&Row<'_>]) -> std::fmt::Result 
     peers.dedup();
     let computes = rows.iter().any(|row| row.tflops.is_some());
     writeln!(text, "\n## {op}\n")?;
-    write!(text, "| direction | shape | dtype | µs | GB/s | % of copy |{}", if computes { " TFLOP/s |" } else { "" })?;
+    write!(
+        text,
+        "| direction | shape | dtype | µs | GB/s | % of copy |{}",
+        if computes { " TFLOP/s |" } else { "" }
+    )?;
     peers.iter().try_for_each(|peer| write!(text, " {peer} µs | ratio |"))?;
     writeln!(text, "\n|{}", "---|".repeat(6 + usize::from(computes) + 2 * peers.len()))?;
     let mut rest = rows;
@@ -92,7 +100,9 @@ fn write_op(text: &mut String, op: &str, rows: &[&Row<'_>]) -> std::fmt::Result 
             write!(text, " {} |", first.tflops.map(number).unwrap_or_default())?;
         }
         for peer in &peers {
-            let of_peer = rows.iter().find_map(|row| Some((row.peer.filter(|(name, _)| name == peer)?.1, row.ratio()?)));
+            let of_peer = rows
+                .iter()
+                .find_map(|row| Some((row.peer.filter(|(name, _)| name == peer)?.1, row.ratio()?)));
             match of_peer {
                 Some((us, ratio)) => write!(text, " {} | {ratio:.2} |", number(us))?,
                 None => write!(text, " | |")?,

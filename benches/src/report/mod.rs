@@ -18,8 +18,7 @@ use crate::peers::Peers;
 pub use table::{cases_table, summary};
 
 /// The record's columns.
-pub const COLUMNS: &str =
-    "gpu,op,direction,shape,dtype,math,ours_us,gbps,pct_copy,tflops,peer,peer_us,ratio";
+pub const COLUMNS: &str = "gpu,op,direction,shape,dtype,math,ours_us,gbps,pct_copy,tflops,peer,peer_us,ratio";
 
 /// What may be above an empty kernel's time where the launch itself takes most of it, in microseconds.
 pub const LATENCY_SLACK_US: f64 = 1.5;
@@ -84,7 +83,11 @@ impl Report<'_> {
         };
         let times = self.peers.times.get(&id).map_or(&[][..], Vec::as_slice);
         let peers: Vec<_> = times.iter().filter_map(|time| Some((time.peer.as_str(), time.us?))).collect();
-        if peers.is_empty() { vec![row(None)] } else { peers.into_iter().map(|peer| row(Some(peer))).collect() }
+        if peers.is_empty() {
+            vec![row(None)]
+        } else {
+            peers.into_iter().map(|peer| row(Some(peer))).collect()
+        }
     }
 
     /// The record as comma-separated values. A cell is empty where a column does not apply.
@@ -161,12 +164,17 @@ fn number(value: f64) -> String {
 
 /// A cell, in quotes where it must be.
 fn quoted(cell: &str) -> String {
-    if cell.contains([',', '"', '\n']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.to_owned() }
+    if cell.contains([',', '"', '\n']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell.to_owned()
+    }
 }
 
 /// A name as a folder: `NVIDIA H200` is `nvidia-h200`.
 fn slug(name: &str) -> String {
-    let words: Vec<_> = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let words: Vec<_> =
+        name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
     words.join("-").to_lowercase()
 }
 

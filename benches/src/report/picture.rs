@@ -19,6 +19,8 @@ const COLOURS: [RGBColor; 5] = [
 
 const PEER: RGBColor = RGBColor(150, 150, 150);
 
+/// Takes the error by value, as `map_err` hands it on.
+#[allow(clippy::needless_pass_by_value)]
 fn drawing<E: std::error::Error + Send + Sync>(error: DrawingAreaErrorKind<E>) -> Error {
     Error::Picture(error.to_string())
 }
@@ -93,8 +95,9 @@ fn bandwidth(area: &Area<'_>, report: &Report<'_>, rows: &[&Row<'_>]) -> Result<
 /// Tera-operations a second over operations a byte, with the copy and the matrix products as the limits.
 fn roofline(area: &Area<'_>, report: &Report<'_>, rows: &[&Row<'_>]) -> Result<()> {
     let copy = report.ceiling.copy_gbps();
-    let intensity =
-        |row: &Row<'_>| row.case.operations().map_or(0.0, |operations| operations as f64 / row.case.bytes() as f64);
+    let intensity = |row: &Row<'_>| {
+        row.case.operations().map_or(0.0, |operations| operations as f64 / row.case.bytes() as f64)
+    };
     let rates = report.peers.rates.iter().filter_map(|rate| Some((rate.rate.as_str(), rate.tflops?)));
     let x = around(rows.iter().map(|row| intensity(row)).chain([1.0, 1000.0]));
     let speeds = rows.iter().filter_map(|row| row.tflops).chain(rates.clone().map(|(_, tflops)| tflops));
@@ -171,7 +174,7 @@ where
     Ok(())
 }
 
-fn legend<'a, X, Y>(chart: &mut Chart<'a, X, Y>, position: SeriesLabelPosition) -> Result<()>
+fn legend<X, Y>(chart: &mut Chart<'_, X, Y>, position: SeriesLabelPosition) -> Result<()>
 where
     X: Ranged<ValueType = f64>,
     Y: Ranged<ValueType = f64>,

@@ -19,7 +19,8 @@ pub fn cases_table(measured: &[Measured<'_>], copy_gbps: Option<f64>) -> String 
         let cells = match us {
             Ok(us) => {
                 let speed = gbps(case.bytes(), *us);
-                let percent = copy_gbps.map_or_else(String::new, |copy| format!("{:.1}", 100.0 * speed / copy));
+                let percent =
+                    copy_gbps.map_or_else(String::new, |copy| format!("{:.1}", 100.0 * speed / copy));
                 [super::number(*us), format!("{speed:.0}"), percent]
             }
             Err(error) => [error.to_string(), String::new(), String::new()],
@@ -34,7 +35,8 @@ pub fn cases_table(measured: &[Measured<'_>], copy_gbps: Option<f64>) -> String 
 /// A short table: each operation, direction and element type with its worst percentage of a copy and its ratios
 /// to the peers.
 pub fn summary(report: &Report<'_>) -> String {
-    let mut table = table(["op", "direction", "dtype", "cases", "lowest % of copy", "peer", "mean ratio", "lowest"]);
+    let mut table =
+        table(["op", "direction", "dtype", "cases", "lowest % of copy", "peer", "mean ratio", "lowest"]);
     let rows = report.rows();
     let mut groups: Vec<(&str, &str, &str, &str)> = Vec::new();
     let key = |row: &super::Row<'_>| {

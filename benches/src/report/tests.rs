@@ -94,14 +94,17 @@ fn files_are_written_under_the_devices_name() {
     report.peers.rates.push(Rate { rate: "matmul f32".to_owned(), gbps: None, tflops: Some(51.0) });
     report.peers.remarks.push("a remark".to_owned());
     let written = report.write(folder.path()).expect("written");
-    let names: Vec<_> =
-        written.iter().map(|path| path.strip_prefix(folder.path()).expect("inside").display().to_string()).collect();
+    let names: Vec<_> = written
+        .iter()
+        .map(|path| path.strip_prefix(folder.path()).expect("inside").display().to_string())
+        .collect();
     assert_eq!(
         names,
         ["nvidia-h200/2026-01-31.csv", "nvidia-h200/2026-01-31.md", "nvidia-h200/2026-01-31.svg"]
     );
     let markdown = fs::read_to_string(&written[1]).expect("a table");
-    for part in ["## flatten", "## conv2d", "4000 GB/s", "2.00 µs", "51.0 TFLOP/s", "a remark", "torch µs"] {
+    for part in ["## flatten", "## conv2d", "4000 GB/s", "2.00 µs", "51.0 TFLOP/s", "a remark", "torch µs"]
+    {
         assert!(markdown.contains(part), "{part} is not in {markdown}");
     }
     let picture = fs::read_to_string(&written[2]).expect("a picture");
@@ -120,7 +123,10 @@ fn a_report_without_cases_is_drawn_too() {
 
 #[test]
 fn numbers_keep_four_digits() {
-    assert_eq!([0.0, 2.345_67, 45.678_9, 1234.56, 12_345.6].map(number).join(" "), "0.000000 2.346 45.68 1235 12346");
+    assert_eq!(
+        [0.0, 2.345_67, 45.678_9, 1234.56, 12_345.6].map(number).join(" "),
+        "0.000000 2.346 45.68 1235 12346"
+    );
     assert_eq!(slug("NVIDIA H100 80GB HBM3"), "nvidia-h100-80gb-hbm3");
     assert_eq!(quoted("a,b"), "\"a,b\"");
 }

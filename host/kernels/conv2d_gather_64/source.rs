@@ -1,4 +1,4 @@
-/// Forward or dgrad in tiles of 64 channels; see [`gather`].
+/// Forward or dgrad in tiles of 64 channels.
 ///
 /// # Safety
 /// As for [`gather`].

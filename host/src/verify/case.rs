@@ -25,6 +25,8 @@ pub enum Data {
     /// Copies: zeros, denormals, infinities and NaNs with payloads. Sums: some zeros of either sign, a few
     /// infinities and NaNs, and numbers between −1 and 1.
     Special,
+    /// Sums: a few infinities and NaNs in the first input alone. Copies: as [`Special`](Data::Special).
+    Overflow,
 }
 
 /// One launch, but for the element type and the memory.
@@ -135,6 +137,7 @@ impl fmt::Display for Case {
             Data::Plain => Ok(()),
             Data::Tiny => f.write_str(", tiny numbers"),
             Data::Special => f.write_str(", special numbers"),
+            Data::Overflow => f.write_str(", infinities in the first input"),
         }
     }
 }

@@ -95,11 +95,11 @@ impl<'a> Ready<'a> {
     /// Random contents for every argument; what outputs hold matters only when they are added to.
     fn contents(&self, data: Data, sums: bool) -> Vec<Vec<u8>> {
         let random = &mut self.random();
-        let tiny = |i: usize| if data == Data::Tiny && i > 0 { Data::Plain } else { data };
-        // One tiny factor is enough: products of two would all be zero. Outputs that are added to take tiny
-        // numbers too.
         let contents = self.specs.iter().enumerate().map(|(i, spec)| {
-            let data = if matches!(spec.role, Role::Output { .. }) { data } else { tiny(i) };
+            // One tiny factor is enough, since products of two would all be zero; outputs that are added to
+            // take tiny numbers too.
+            let first = i == 0 || data == Data::Tiny && matches!(spec.role, Role::Output { .. });
+            let data = if first || data == Data::Special { data } else { Data::Plain };
             generate(self.dtype, spec.elements, data, sums, random)
         });
         contents.collect()

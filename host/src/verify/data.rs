@@ -123,7 +123,7 @@ pub(super) fn generate(
         encode(dtype, &(0..elements).map(|_| value()).collect::<Vec<_>>())
     };
     match data {
-        Data::Special if any_bits => {
+        Data::Special | Data::Overflow if any_bits => {
             let special = special_bits(dtype);
             let words: Vec<_> =
                 (0..elements).map(|_| special[random.below(special.len() as u64) as usize]).collect();
@@ -132,7 +132,7 @@ pub(super) fn generate(
         _ if any_bits => from_bits(dtype, &(0..elements).map(|_| random.next_u64()).collect::<Vec<_>>()),
         Data::Plain => values(Box::new(|| random.unit())),
         Data::Tiny => values(Box::new(|| 4.0 * smallest_normal(dtype) * random.unit())),
-        Data::Special => values(Box::new(|| match random.below(256) {
+        Data::Special | Data::Overflow => values(Box::new(|| match random.below(256) {
             0 => f64::INFINITY,
             1 => f64::NEG_INFINITY,
             2 => f64::NAN,

@@ -4,7 +4,7 @@ use super::error::{Fault, Outcome};
 use super::global::Who;
 use super::local::Local;
 use super::memory::Memory;
-use super::race::Clock;
+use super::race::{Clock, How};
 use super::regs::{Pred, Regs, Slot};
 use super::shared::{Place, Shared};
 
@@ -29,8 +29,8 @@ pub(crate) struct Ctx<'a> {
 
 impl<'a> Ctx<'a> {
     /// This warp, as memory needs to know it.
-    pub(crate) fn who(&self, atomic: bool) -> Who<'a> {
-        Who { block: self.block, first_thread: self.first_thread, clock: self.clock, atomic }
+    pub(crate) fn who(&self, how: How) -> Who<'a> {
+        Who { block: self.block, first_thread: self.first_thread, clock: self.clock, how }
     }
 }
 

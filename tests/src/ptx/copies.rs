@@ -5,6 +5,7 @@
 
 use super::code::Ctx;
 use super::error::Outcome;
+use super::race::How;
 use super::regs::{LANES, lanes};
 
 /// One thread's copy.
@@ -74,10 +75,8 @@ pub(crate) fn wait(ctx: &mut Ctx<'_>, mask: u32, keep: usize, everything: bool) 
     for lane in lanes(mask) {
         for copy in ctx.copies.take(lane, keep, everything) {
             ctx.shared.set_in_flight(copy.to, copy.bytes, false);
-            let mut addresses = [0; LANES];
-            addresses[lane] = copy.to;
-            let who = ctx.who(false);
-            ctx.shared.stamp_writes(1 << lane, &addresses, copy.bytes, who)?;
+            let who = ctx.who(How::Plain);
+            ctx.shared.stamp_write(lane, copy.to, copy.bytes, who)?;
             let at = copy.to as usize;
             ctx.shared.data[at..at + copy.bytes].copy_from_slice(&copy.data[..copy.bytes]);
             ctx.shared.set_defined(copy.to, copy.bytes, copy.defined);

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use super::error::{Fault, Kind, Outcome};
 use super::memory::{Memory, Region};
-use super::race::{Clock, Touch, after_read, after_write, conflicts, describe};
+use super::race::{Clock, How, Touch, after_read, after_write, conflicts, describe};
 use super::regs::{Row, lanes};
 
 /// The warp that accesses memory.
@@ -15,14 +15,14 @@ pub(crate) struct Who<'a> {
     /// The number in its block of the warp's first thread.
     pub(crate) first_thread: u32,
     pub(crate) clock: &'a Clock,
-    pub(crate) atomic: bool,
+    pub(crate) how: How,
 }
 
 impl Who<'_> {
     #[inline(always)]
     pub(crate) fn touch(&self, lane: usize) -> Touch {
         let thread = self.first_thread + lane as u32;
-        Touch { block: self.block, tick: self.clock.tick, thread, atomic: self.atomic }
+        Touch { block: self.block, tick: self.clock.tick, thread, how: self.how }
     }
 }
 

@@ -247,6 +247,13 @@ impl Memory {
         region.check(&region.written, range, "written")
     }
 
+    /// For each byte, whether a kernel stored to it.
+    #[must_use]
+    pub fn written(&self, buffer: Buffer) -> Vec<bool> {
+        let region = &self.regions[buffer.0];
+        (0..region.len()).map(|at| region.written.all(region.lead() + at, 1)).collect()
+    }
+
     /// Checks that kernels stored nothing to the range.
     ///
     /// # Errors

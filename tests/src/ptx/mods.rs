@@ -26,6 +26,11 @@ impl<'a> Mods<'a> {
         }
     }
 
+    /// Whether the suffix is there; it is left.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.parts.iter().any(|(part, used)| !used && *part == name)
+    }
+
     /// The first unconsumed suffix that `meaning` knows.
     pub(crate) fn pick<T>(&mut self, meaning: impl Fn(&str) -> Option<T>) -> Option<T> {
         for (part, used) in &mut self.parts {

@@ -12,9 +12,14 @@ pub(crate) const MAX_WARPS: usize = 32;
 
 /// The largest tick, block and thread that a stamp holds.
 pub(crate) const MAX_TICK: u32 = (1 << 24) - 1;
-pub(crate) const MAX_BLOCK: u64 = (1 << 26) - 2;
+pub(crate) const MAX_BLOCK: u64 = (1 << 26) - 3;
 const MANY_THREADS: u64 = (1 << 11) - 1;
 const MANY_BLOCKS: u64 = (1 << 26) - 1;
+/// Readers through the cache that must not see writes of the launch.
+const NON_COHERENT: u64 = (1 << 26) - 2;
+
+/// Plain readers in several blocks.
+const MANY_READERS: u64 = MANY_BLOCKS << 35 | MANY_THREADS;
 
 /// Stamp layout, from the low end: 11 bits thread, 24 bits tick, 26 bits block (counted from one), and
 /// this flag: for a writer "atomic", for readers "all of them atomic".
@@ -27,7 +32,17 @@ pub(crate) struct Touch {
     pub(crate) block: u64,
     pub(crate) tick: u32,
     pub(crate) thread: u32,
-    pub(crate) atomic: bool,
+    pub(crate) how: How,
+}
+
+/// What kind of access a touch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    Plain,
+    /// Atomic, or strong in the sense of the memory model: it does not race with others of its kind.
+    Atomic,
+    /// A read through the non-coherent cache: nobody may write there during the whole launch.
+    NonCoherent,
 }
 
 #[inline(always)]
@@ -98,7 +113,7 @@ impl Clock {
     }
 
     /// Whether a stamp of this block happens before what `thread` does now.
-    #[inline]
+    #[inline(always)]
     fn orders(&self, stamp: u64, thread: u32) -> bool {
         let warp = thread as usize / 32;
         let old = thread_of(stamp);
@@ -111,32 +126,45 @@ impl Clock {
 }
 
 /// Whether a touch conflicts with the writer or the readers that a stamp names.
-#[inline]
+#[inline(always)]
 pub(crate) fn conflicts(stamp: u64, touch: Touch, clock: &Clock) -> bool {
-    if stamp == 0 || (touch.atomic && stamp & ATOMIC != 0) {
+    if stamp == 0 || (touch.how == How::Atomic && stamp & ATOMIC != 0) {
         return false;
     }
-    if block_of(stamp) != touch.block {
+    if block_of(stamp) != touch.block || touch.how == How::NonCoherent {
         return true;
     }
     thread_of(stamp) != touch.thread as u64 && !clock.orders(stamp, touch.thread)
 }
 
 /// The readers' stamp after a read.
-#[inline]
+#[inline(always)]
 pub(crate) fn after_read(readers: u64, touch: Touch, clock: &Clock) -> u64 {
-    let mine = pack(touch.block, touch.tick as u64, touch.thread as u64, touch.atomic);
+    if touch.how == How::NonCoherent {
+        return pack(NON_COHERENT, 0, MANY_THREADS, false);
+    }
+    let atomic = touch.how == How::Atomic;
+    let mine = pack(touch.block, touch.tick as u64, touch.thread as u64, atomic);
     if readers == 0 {
         return mine;
     }
-    let atomic = touch.atomic && readers & ATOMIC != 0;
+    // What is read over and over has one of these already.
+    let many_here = pack(touch.block, touch.tick as u64, MANY_THREADS, false);
+    if readers == mine || readers == many_here || readers == MANY_READERS {
+        return readers;
+    }
+    if block_of(readers) == NON_COHERENT {
+        return readers;
+    }
+    let replaces = !atomic || readers & ATOMIC != 0;
+    let atomic = atomic && readers & ATOMIC != 0;
     if block_of(readers) != touch.block {
         return pack(MANY_BLOCKS, 0, MANY_THREADS, atomic);
     }
     let same = thread_of(readers) == touch.thread as u64;
     // What happens before this read need not be kept: a write that races with it races with this read too,
     // or happens after it and so after the older one.
-    if clock.orders(readers, touch.thread) && (!touch.atomic || atomic) {
+    if clock.orders(readers, touch.thread) && replaces {
         return mine;
     }
     let thread = if same { touch.thread as u64 } else { MANY_THREADS };
@@ -144,10 +172,11 @@ pub(crate) fn after_read(readers: u64, touch: Touch, clock: &Clock) -> u64 {
 }
 
 /// The writer's stamp after a write.
-#[inline]
+#[inline(always)]
 pub(crate) fn after_write(writer: u64, touch: Touch) -> u64 {
-    let mine = pack(touch.block, touch.tick as u64, touch.thread as u64, touch.atomic);
-    if !touch.atomic || writer == 0 {
+    let atomic = touch.how == How::Atomic;
+    let mine = pack(touch.block, touch.tick as u64, touch.thread as u64, atomic);
+    if !atomic || writer == 0 {
         return mine;
     }
     if writer & ATOMIC == 0 {
@@ -166,6 +195,9 @@ pub(crate) fn after_write(writer: u64, touch: Touch) -> u64 {
 pub(crate) fn describe(stamp: u64) -> String {
     let block = block_of(stamp);
     let thread = thread_of(stamp);
+    if block == NON_COHERENT {
+        return "a load through the non-coherent cache".to_owned();
+    }
     match (block == MANY_BLOCKS, thread == MANY_THREADS) {
         (true, _) => "threads of several blocks".to_owned(),
         (false, true) => format!("several threads of block {}", block - 1),
@@ -178,7 +210,7 @@ mod tests {
     use super::*;
 
     fn touch(block: u64, tick: u32, thread: u32) -> Touch {
-        Touch { block, tick, thread, atomic: false }
+        Touch { block, tick, thread, how: How::Plain }
     }
 
     #[test]
@@ -215,7 +247,7 @@ mod tests {
     #[test]
     fn race_atomics_conflict_with_plain_touches_only() {
         let clock = Clock::new();
-        let atomic = |thread| Touch { atomic: true, ..touch(1, 1, thread) };
+        let atomic = |thread| Touch { how: How::Atomic, ..touch(1, 1, thread) };
         let writer = after_write(after_write(0, atomic(0)), atomic(1));
         assert!(!conflicts(writer, atomic(2), &clock));
         assert!(conflicts(writer, touch(1, 1, 0), &clock));

@@ -41,11 +41,18 @@ fn bit_range(bits: &[u64], start: usize, len: usize) -> u64 {
     if len >= 64 { all } else { all & ((1 << len) - 1) }
 }
 
+/// Replaces up to 64 bits; those of a range that crosses no word in one go.
+#[inline]
 fn put_bits(bits: &mut [u64], start: usize, len: usize, value: u64) {
-    for bit in 0..len {
-        let (word, shift) = ((start + bit) / 64, (start + bit) % 64);
-        bits[word] = bits[word] & !(1 << shift) | (value >> bit & 1) << shift;
+    let (word, shift) = (start / 64, start % 64);
+    if shift + len <= 64 {
+        let ones = if len == 64 { u64::MAX } else { (1 << len) - 1 };
+        bits[word] = bits[word] & !(ones << shift) | (value & ones) << shift;
+        return;
     }
+    let here = 64 - shift;
+    put_bits(bits, start, here, value);
+    put_bits(bits, start + here, len - here, value >> here);
 }
 
 impl Shared {
@@ -88,6 +95,16 @@ impl Shared {
 
     /// Checks bounds and alignment of every lane, and that no unfinished copy is under way there.
     pub(crate) fn check(&self, mask: u32, addresses: &Row, width: usize) -> Outcome {
+        let (mut low, mut high, mut all) = (u64::MAX, 0, 0);
+        for lane in lanes(mask) {
+            low = low.min(addresses[lane]);
+            high = high.max(addresses[lane]);
+            all |= addresses[lane];
+        }
+        let within = |p: &Place| low >= p.start && high.saturating_add(width as u64) <= p.start + p.bytes;
+        if self.in_flight_count == 0 && all & (width as u64 - 1) == 0 && self.places.iter().any(within) {
+            return Ok(());
+        }
         let mut place: Option<&Place> = None;
         for lane in lanes(mask) {
             let address = addresses[lane];
@@ -105,12 +122,18 @@ impl Shared {
                     format!("access of {width} bytes at shared address {address:#x}, which is misaligned");
                 return Err(Fault::at(Kind::Misaligned, lane as u32, self.describe(address), what));
             }
-            if self.in_flight_count > 0 && bit_range(&self.in_flight, address as usize, width) != 0 {
-                let what = "touches bytes that an asynchronous copy has yet to write";
-                return Err(Fault::at(Kind::InFlight, lane as u32, self.describe(address), what));
-            }
+            self.check_in_flight(lane, address, width)?;
         }
         Ok(())
+    }
+
+    /// Fails if an unfinished copy is under way to these bytes.
+    pub(crate) fn check_in_flight(&self, lane: usize, address: u64, width: usize) -> Outcome {
+        if self.in_flight_count == 0 || bit_range(&self.in_flight, address as usize, width) == 0 {
+            return Ok(());
+        }
+        let what = "touches bytes that an asynchronous copy has yet to write";
+        Err(Fault::at(Kind::InFlight, lane as u32, self.describe(address), what))
     }
 
     /// Which bytes at an address are initialised, a bit a byte.
@@ -119,31 +142,44 @@ impl Shared {
         bit_range(&self.initialised, address as usize, width)
     }
 
+    /// The lanes whose bytes are all initialised.
+    pub(crate) fn all_defined(&self, mask: u32, addresses: &Row, width: usize) -> u32 {
+        let all = (1_u64 << width) - 1;
+        lanes(mask)
+            .filter(|&lane| self.defined(addresses[lane], width) == all)
+            .fold(0, |m, lane| m | 1 << lane)
+    }
+
     /// Notes which bytes at an address are initialised.
     #[inline]
     pub(crate) fn set_defined(&mut self, address: u64, width: usize, bytes: u64) {
-        let (word, shift) = (address as usize / 64, address as usize % 64);
-        if shift + width <= 64 {
-            let ones = if width == 64 { u64::MAX } else { (1 << width) - 1 };
-            let cleared = self.initialised[word] & !(ones << shift);
-            self.initialised[word] = cleared | (bytes & ones) << shift;
-        } else {
-            put_bits(&mut self.initialised, address as usize, width, bytes);
+        put_bits(&mut self.initialised, address as usize, width, bytes);
+    }
+
+    #[inline(always)]
+    pub(crate) fn load(&self, address: u64, width: usize) -> u64 {
+        let at = address as usize;
+        let bytes = &self.data[at..at + width];
+        match *bytes {
+            [a] => a as u64,
+            [a, b] => u16::from_le_bytes([a, b]) as u64,
+            [a, b, c, d] => u32::from_le_bytes([a, b, c, d]) as u64,
+            [a, b, c, d, e, f, g, h] => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+            _ => bytes.iter().rev().fold(0, |value, &byte| value << 8 | byte as u64),
         }
     }
 
-    #[inline]
-    pub(crate) fn load(&self, address: u64, width: usize) -> u64 {
-        let at = address as usize;
-        let mut bytes = [0; 8];
-        bytes[..width].copy_from_slice(&self.data[at..at + width]);
-        u64::from_le_bytes(bytes)
-    }
-
-    #[inline]
+    #[inline(always)]
     pub(crate) fn store(&mut self, address: u64, width: usize, value: u64) {
         let at = address as usize;
-        self.data[at..at + width].copy_from_slice(&value.to_le_bytes()[..width]);
+        let bytes = &mut self.data[at..at + width];
+        match width {
+            1 => bytes.copy_from_slice(&(value as u8).to_le_bytes()),
+            2 => bytes.copy_from_slice(&(value as u16).to_le_bytes()),
+            4 => bytes.copy_from_slice(&(value as u32).to_le_bytes()),
+            8 => bytes.copy_from_slice(&value.to_le_bytes()),
+            _ => bytes.copy_from_slice(&value.to_le_bytes()[..width]),
+        }
     }
 
     /// Notes that a copy is under way to these bytes, or that it has arrived.
@@ -159,11 +195,12 @@ impl Shared {
     pub(crate) fn stamp_reads(&mut self, mask: u32, addresses: &Row, width: usize, who: Who<'_>) -> Outcome {
         for lane in lanes(mask) {
             let touch = who.touch(lane);
-            let offset = addresses[lane] as usize;
-            for granule in offset >> self.shift..=(offset + width - 1) >> self.shift {
-                self.readers[granule] = after_read(self.readers[granule], touch, who.clock);
-                if conflicts(self.writer[granule], touch, who.clock) {
-                    return Err(self.race(lane, addresses[lane], "reads", "wrote", self.writer[granule]));
+            let granules = self.granules(addresses[lane], width);
+            let stamps = self.readers[granules.clone()].iter_mut().zip(&self.writer[granules]);
+            for (readers, &writer) in stamps {
+                *readers = after_read(*readers, touch, who.clock);
+                if conflicts(writer, touch, who.clock) {
+                    return Err(self.race(lane, addresses[lane], "reads", "wrote", writer));
                 }
             }
         }
@@ -172,19 +209,33 @@ impl Shared {
 
     pub(crate) fn stamp_writes(&mut self, mask: u32, addresses: &Row, width: usize, who: Who<'_>) -> Outcome {
         for lane in lanes(mask) {
-            let touch = who.touch(lane);
-            let offset = addresses[lane] as usize;
-            for granule in offset >> self.shift..=(offset + width - 1) >> self.shift {
-                if conflicts(self.writer[granule], touch, who.clock) {
-                    return Err(self.race(lane, addresses[lane], "writes", "wrote", self.writer[granule]));
-                }
-                if conflicts(self.readers[granule], touch, who.clock) {
-                    return Err(self.race(lane, addresses[lane], "writes", "read", self.readers[granule]));
-                }
-                self.writer[granule] = after_write(self.writer[granule], touch);
-            }
+            self.stamp_write(lane, addresses[lane], width, who)?;
         }
         Ok(())
+    }
+
+    /// Notes that a lane writes, and finds who wrote or read there unordered.
+    pub(crate) fn stamp_write(&mut self, lane: usize, address: u64, width: usize, who: Who<'_>) -> Outcome {
+        let touch = who.touch(lane);
+        let granules = self.granules(address, width);
+        let stamps = self.writer[granules.clone()].iter_mut().zip(&self.readers[granules]);
+        for (writer, &readers) in stamps {
+            let old = *writer;
+            if conflicts(old, touch, who.clock) {
+                return Err(self.race(lane, address, "writes", "wrote", old));
+            }
+            if conflicts(readers, touch, who.clock) {
+                return Err(self.race(lane, address, "writes", "read", readers));
+            }
+            *writer = after_write(old, touch);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn granules(&self, address: u64, width: usize) -> std::ops::Range<usize> {
+        let at = address as usize;
+        at >> self.shift..((at + width - 1) >> self.shift) + 1
     }
 
     fn race(&self, lane: usize, address: u64, does: &str, did: &str, stamp: u64) -> Box<Fault> {

@@ -83,11 +83,15 @@ impl Warp {
 
     /// Takes out the fragment to run next, together with all that stand at the same instruction.
     pub(crate) fn schedule(&mut self) -> Option<Turn> {
-        let mut ready: Vec<u32> =
-            self.fragments.iter().filter(|f| f.state == State::Ready).map(|f| f.pc).collect();
-        ready.sort_unstable();
-        ready.dedup();
-        let pc = *ready.get(self.turn % ready.len().max(1))?;
+        let ready = self.fragments.iter().filter(|f| f.state == State::Ready).map(|f| f.pc);
+        let pc = if self.turn == 0 {
+            ready.min()?
+        } else {
+            let mut ready: Vec<u32> = ready.collect();
+            ready.sort_unstable();
+            ready.dedup();
+            *ready.get(self.turn % ready.len().max(1))?
+        };
         let mut lanes = 0;
         self.fragments.retain(|f| {
             let here = f.pc == pc && matches!(f.state, State::Ready | State::Together);

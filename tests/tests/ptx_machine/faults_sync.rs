@@ -137,6 +137,26 @@ fn atomics_do_not_race_with_each_other_but_with_plain_accesses() {
 }
 
 #[test]
+fn fault_non_coherent_load_of_what_the_launch_writes() {
+    let own = |load: &str| {
+        kernel(
+            1,
+            "",
+            &format!(
+                "add.s64 %d10, %d0, %d30; {load}.b32 %r10, [%d10]; add.s32 %r10, %r10, 1; st.global.b32 [%d10], %r10; {load}.b32 %r11, [%d10];"
+            ),
+        )
+    };
+    let run = || Run::new(32).words("x", &[3; 32]);
+    passes(run(), &own("ld.global"));
+    let report = fails(run(), &own("ld.global.nc"), Kind::Race);
+    assert!(report.what.contains("non-coherent"), "{report}");
+    let mixed = own("ld.global").replace("ld.global.b32 %r11", "ld.global.nc.b32 %r11");
+    fails(run(), &mixed, Kind::Race);
+    passes(run(), &kernel(1, "", "ld.global.nc.b32 %r10, [%d0]; ld.global.b32 %r11, [%d0];"));
+}
+
+#[test]
 fn fault_divergent_barrier() {
     let text = |body: &str| kernel(0, "", body);
     passes(Run::new(64), &text("setp.lt.u32 %p0, %r0, 40; @%p0 bra A; A: bar.sync 0;"));

@@ -64,6 +64,25 @@ fn int_mul24_takes_low_bits() {
 }
 
 #[test]
+fn int_carries_chain_into_wider_sums() {
+    let add = "add.cc.u32 %rq, %ra, %rb; addc.cc.u32 %ro, %rc, 0; addc.u32 %rq, 0, 0; shl.b32 %rq, %rq, 8; add.u32 %ro, %ro, %rq;";
+    cases(add, &[([M1, 1, 5], 6), ([M1, 0, 5], 5), ([M1, 1, M1], 0x100)]);
+    let sub = "sub.cc.s64 %at, %da, %db; subc.s64 %do, %dc, 0;";
+    let eval_sub = |a, b, c| eval(&format!("{{ .reg .b64 %at; {sub} }}"), &[a, b, c]);
+    assert_eq!([eval_sub(0, 1, 5), eval_sub(1, 1, 5), eval_sub(u64::MAX, 0, 0)], [4, 5, 0]);
+    cases(
+        "mad.lo.cc.u32 %rq, %ra, %rb, %rc; madc.hi.u32 %ro, %ra, %rb, 0;",
+        &[([M1, M1, M1], 0xffff_ffff), ([M1, M1, 1], 0xffff_fffe)],
+    );
+    cases(
+        "mad.lo.cc.s32 %rq, %ra, %rb, %rc; madc.hi.s32 %ro, %ra, %rb, 0;",
+        &[([M1, 3, 3], 0), ([M1, 3, 2], M1)],
+    );
+    let report = try_eval("addc.u32 %ro, %ra, %rb;", &[1, 2]).expect_err("no carry yet");
+    assert!(report.what.contains("the carry flag"), "{report}");
+}
+
+#[test]
 fn int_div_and_rem_truncate() {
     cases("div.s32 %ro, %ra, %rb;", &[([(-7_i32) as u32 as u64, 2], (-3_i32) as u32 as u64)]);
     cases("div.u32 %ro, %ra, %rb;", &[([M1, 10], 429_496_729)]);

@@ -19,7 +19,7 @@ fn parse_unknown_instructions_and_modifiers_are_named() {
     for (text, instruction, what) in [
         ("frobnicate.b32 %r0, %r1;", "frobnicate.b32", "does not know"),
         ("add.s32.wobble %r0, %r1, %r2;", "add.s32.wobble", ".wobble"),
-        ("add.cc.u32 %r0, %r1, %r2;", "add.cc.u32", ".cc"),
+        ("add.cc.u16 %h0, %h1, %h2;", "add.cc.u16", "no form for .u16"),
         ("ld.global.v3.b32 %r0, [%d0];", "ld.global.v3.b32", ".v3"),
         ("cvt.f32.s32 %r0, %r1;", "cvt.f32.s32", "no rounding"),
         ("cvt.rn.s32.f32 %r0, %r1;", "cvt.rn.s32.f32", "no rounding to an integer"),

@@ -57,6 +57,40 @@ fn inside(outputs: usize, stride: usize, tap: usize, pad: usize, extent: usize) 
     first.min(end)..end
 }
 
+// The three innermost loops. Neighbouring elements get a loop of their own, which the compiler turns into vectors;
+// `step_by(1)` it leaves as it is.
+
+/// `sums[o] += x[o·stride] · w`.
+fn gather<D: Num>(sums: &mut [D::Sum], x: &[D], stride: usize, w: D) {
+    let add = |sum: &mut D::Sum, value: D| *sum = D::mul_add(value, w, *sum);
+    if stride == 1 {
+        sums.iter_mut().zip(x).for_each(|(sum, &value)| add(sum, value));
+    } else {
+        sums.iter_mut().zip(x.iter().step_by(stride)).for_each(|(sum, &value)| add(sum, value));
+    }
+}
+
+/// `sums[o·stride] += dy[o] · w`.
+fn scatter<D: Num>(sums: &mut [D::Sum], dy: &[D], stride: usize, w: D) {
+    let add = |sum: &mut D::Sum, value: D| *sum = D::mul_add(value, w, *sum);
+    if stride == 1 {
+        sums.iter_mut().zip(dy).for_each(|(sum, &value)| add(sum, value));
+    } else {
+        sums.iter_mut().step_by(stride).zip(dy).for_each(|(sum, &value)| add(sum, value));
+    }
+}
+
+/// `sums[o] += dy[o] · x[o·stride]`.
+fn products<D: Num>(sums: &mut [D::Sum], dy: &[D], x: &[D], stride: usize) {
+    let add = |sum: &mut D::Sum, gradient: D, value: D| *sum = D::mul_add(gradient, value, *sum);
+    let sums = sums.iter_mut().zip(dy);
+    if stride == 1 {
+        sums.zip(x).for_each(|((sum, &gradient), &value)| add(sum, gradient, value));
+    } else {
+        sums.zip(x.iter().step_by(stride)).for_each(|((sum, &gradient), &value)| add(sum, gradient, value));
+    }
+}
+
 impl Conv {
     fn rows(&self, i: usize) -> Range<usize> {
         inside(self.oh, self.stride_h, i, self.pad_h, self.h)
@@ -99,11 +133,9 @@ impl Conv {
                             if columns.is_empty() {
                                 continue;
                             }
-                            let x = x[self.start(line, i, j, &columns)..].iter().step_by(self.stride_w);
+                            let x = &x[self.start(line, i, j, &columns)..];
                             let sums = &mut sums[line * self.ow..][columns.clone()];
-                            for (sum, &value) in sums.iter_mut().zip(x) {
-                                *sum = D::mul_add(value, w[i * self.kw + j], *sum);
-                            }
+                            gather(sums, x, self.stride_w, w[i * self.kw + j]);
                         }
                     }
                 }
@@ -132,12 +164,9 @@ impl Conv {
                             if columns.is_empty() {
                                 continue;
                             }
-                            let start = self.start(line, i, j, &columns);
-                            let sums = sums[start..].iter_mut().step_by(self.stride_w);
+                            let sums = &mut sums[self.start(line, i, j, &columns)..];
                             let dy = &dy[line * self.ow..][columns.clone()];
-                            for (sum, &value) in sums.zip(dy) {
-                                *sum = D::mul_add(value, w[i * self.kw + j], *sum);
-                            }
+                            scatter(sums, dy, self.stride_w, w[i * self.kw + j]);
                         }
                     }
                 }
@@ -169,11 +198,9 @@ impl Conv {
                         if columns.is_empty() {
                             continue;
                         }
-                        let x = x[self.start(line, i, j, &columns)..].iter().step_by(self.stride_w);
+                        let x = &x[self.start(line, i, j, &columns)..];
                         let dy = &dy[line * self.ow..][columns.clone()];
-                        for ((sum, &value), &gradient) in sums[columns.clone()].iter_mut().zip(x).zip(dy) {
-                            *sum = D::mul_add(gradient, value, *sum);
-                        }
+                        products(&mut sums[columns.clone()], dy, x, self.stride_w);
                     }
                 }
                 let sum = sums.iter().fold(D::Sum::default(), |total, &sum| D::add(total, sum));

@@ -2,36 +2,57 @@
 
 use super::plan::{Problem, Volumes};
 use crate::element::DType;
+use crate::kernel::MathMode;
 use crate::launch::{Access, Geometry, Launch, Params, Structure, Target, Touched};
 
 /// Columns of a block's tile.
 const BN: i64 = 128;
 
-/// Steps of the reduction that are staged at a time.
+/// Steps of the reduction that are staged at a time, by the kernels over taps and by the others.
+const TAP_BK: i64 = 16;
 const BK: i64 = 8;
 
 /// Taps that the kernels can have.
 const MAX_TAPS: i64 = 64;
 
+/// Bytes of the tables of offsets in front of the stages.
+const TABLES: i64 = 2 * MAX_TAPS * 4;
+
 /// The most bytes of partial sums that wgrad asks for.
-const MAX_WORKSPACE: i64 = 48 << 20;
+const MAX_PARTIAL: i64 = 48 << 20;
 
 /// The least pixels of a run of wgrad: shorter ones would be mostly overhead.
 const MIN_RUN: i64 = 512;
 
-/// Dynamic shared memory: two buffers of both operands' stages, behind `head` bytes.
-fn shared_bytes(bm: i64, head: i64) -> u32 {
-    (head + 2 * BK * 4 * ((bm + 4) + (BN + 4))) as u32
+/// Threads of a block that sweeps elements.
+const SWEEP: i64 = 256;
+
+/// What a product runs on.
+#[derive(Clone, Copy)]
+pub(super) struct Machine<'a> {
+    pub(super) dtype: DType,
+    pub(super) target: &'a Target,
+    pub(super) math: MathMode,
 }
 
-/// Bytes of the tables of offsets in front of the stages.
-const TABLES: i64 = 2 * MAX_TAPS * 4;
+impl Machine<'_> {
+    /// Whether tensor cores serve: their TF32 products are exact for 16-bit floats, and f32 asks for them by name.
+    fn mma(self) -> bool {
+        self.target.capability >= (8, 0) && (self.dtype != DType::F32 || self.math == MathMode::Tf32)
+    }
 
-/// The channels of a tile, 128 or 64: whichever leaves the busiest multiprocessor less to do.
-fn tile_rows(rows: i64, tiles_beside: i64, target: &Target) -> i64 {
-    let busiest = |bm: i64| ceil(ceil(rows, bm) * tiles_beside, i64::from(target.multiprocessors)) * bm;
-    // The larger tile reads less for each product, so the smaller one has to win clearly.
-    if busiest(64) * 21 < busiest(128) * 20 { 64 } else { 128 }
+    /// The channels of a tile, 128 or 64: whichever leaves the busiest multiprocessor less to do.
+    fn tile_rows(self, rows: i64, tiles_beside: i64) -> i64 {
+        let multiprocessors = i64::from(self.target.multiprocessors);
+        let busiest = |bm: i64| ceil(ceil(rows, bm) * tiles_beside, multiprocessors) * bm;
+        // The larger tile reads less for each product, so the smaller one has to win clearly.
+        if self.mma() || busiest(64) * 21 < busiest(128) * 20 { 64 } else { 128 }
+    }
+}
+
+/// Dynamic shared memory: two buffers of both operands' stages, behind `head` bytes.
+fn shared_bytes(bm: i64, bk: i64, head: i64) -> u32 {
+    (head + 2 * bk * 4 * ((bm + 8) + (BN + 8))) as u32
 }
 
 fn ceil(n: i64, d: i64) -> i64 {
@@ -75,8 +96,7 @@ struct Channels {
 /// A product's tensors.
 struct Tensors<'a> {
     /// Source, filter and result.
-    pointers: [u64; 3],
-    touched: &'a [Touched],
+    touched: &'a [Touched; 3],
     /// Rows and columns of the result.
     out: [i64; 2],
     accumulate: bool,
@@ -114,14 +134,62 @@ fn suits(problem: &Problem, dtype: DType, rows: i32) -> bool {
         && small(&[i64::from(problem.c_in_per_group()), problem.taps(), c_out])
 }
 
-/// A gather's launch; none when the result is empty.
+/// The filter packed for the kernels over taps.
+struct Packed {
+    rows: i64,
+    channels: i64,
+    bytes: u64,
+}
+
+impl Packed {
+    /// How the filter is packed, or nothing where so few channels are reduced that padding them would cost more
+    /// than it saves.
+    fn new(channels: &Channels, taps: i64) -> Option<Self> {
+        // Whole tiles of either size.
+        let rows = ceil(channels.rows, 128) * 128;
+        let reduced = ceil(channels.reduced, TAP_BK) * TAP_BK;
+        let len = channels.groups.checked_mul(taps * rows)?.checked_mul(reduced)?;
+        let worth = channels.reduced >= TAP_BK && reduced * 4 <= channels.reduced * 5;
+        (worth && len < 1 << 28).then_some(Self { rows, channels: reduced, bytes: len as u64 * 4 })
+    }
+
+    /// The launch that packs it to `workspace`.
+    fn launch(
+        &self,
+        m: Machine<'_>,
+        channels: &Channels,
+        taps: i64,
+        filter: Touched,
+        workspace: u64,
+    ) -> Option<Launch> {
+        let len = self.bytes as i64 / 4;
+        let mut words = Structure::new();
+        words.long(channels.filter_group).word(channels.filter_row).word(channels.filter_channel);
+        words.word(channels.rows).word(channels.reduced).word(len);
+        words.word(i64::from(m.dtype == DType::F32 && m.mma()));
+        words.divisor(self.rows).divisor(self.channels).divisor(taps).align(8);
+        let mut params = Params::new();
+        params.pointers(&[filter.address, workspace]);
+        params.structure(&words);
+        let touched = [filter, self.touched(workspace, Access::Write)];
+        let geometry = Geometry::tiles(ceil(len, SWEEP) as u64, SWEEP as u64);
+        Launch::variant("conv2d_pack_filter", m.dtype, &[SWEEP as i32], params, &touched, geometry)
+    }
+
+    fn touched(&self, workspace: u64, access: Access) -> Touched {
+        Touched { name: "workspace", address: workspace, bytes: self.bytes, access }
+    }
+}
+
+/// A gather's launch, over taps of a packed filter if there is one; none when the result is empty.
 fn gather(
-    dtype: DType,
+    m: Machine<'_>,
     b: i32,
     axes: [Axis; 2],
     channels: &Channels,
+    packed: Option<(&Packed, u64)>,
+    taps: i64,
     tensors: &Tensors<'_>,
-    target: &Target,
 ) -> Option<Launch> {
     let [y, x] = axes;
     let pixels = i64::from(b) * y.pixels * x.pixels;
@@ -129,7 +197,7 @@ fn gather(
         return None;
     }
     let pixel_tiles = ceil(pixels, BN);
-    let bm = tile_rows(channels.rows, pixel_tiles * channels.groups, target);
+    let bm = if packed.is_some() { m.tile_rows(channels.rows, pixel_tiles * channels.groups) } else { 64 };
     let row_tiles = ceil(channels.rows, bm);
     let tiles = row_tiles * pixel_tiles * channels.groups;
     let plane = tensors.out[0] * tensors.out[1];
@@ -145,27 +213,79 @@ fn gather(
     words.word(y.out_start * tensors.out[1] + x.out_start);
     words.word(y.out_step * tensors.out[1]).word(x.out_step);
     words.word(i64::from(tensors.accumulate)).align(8);
-    let name = if bm == 128 { "conv2d_gather_128" } else { "conv2d_gather_64" };
+    let [from, filter, out] = tensors.touched.map(|touched| touched.address);
+    let mut touched = *tensors.touched;
     let mut params = Params::new();
-    params.pointers(&tensors.pointers);
-    params.structure(&words);
-    let shared_bytes = shared_bytes(bm, TABLES);
+    let (name, bk) = if let Some((packed, workspace)) = packed {
+        params.pointers(&[from, workspace, out]);
+        params.structure(&words);
+        let mut layout = Structure::new();
+        layout.word(packed.rows).word(packed.channels).word(taps);
+        params.structure(&layout);
+        touched[1] = packed.touched(workspace, Access::Read);
+        let name = match (m.mma(), bm) {
+            (true, _) => "conv2d_taps_mma_64",
+            (false, 64) => "conv2d_taps_64",
+            _ => "conv2d_taps_128",
+        };
+        (name, TAP_BK)
+    } else {
+        params.pointers(&[from, filter, out]);
+        params.structure(&words);
+        ("conv2d_gather_64", BK)
+    };
+    let shared_bytes = shared_bytes(bm, bk, TABLES);
     let geometry = Geometry { grid_x: tiles as u32, block_x: 2 * bm as u32, shared_bytes };
-    Launch::variant(name, dtype, &[], params, tensors.touched, geometry)
+    Launch::variant(name, m.dtype, &[], params, &touched, geometry)
 }
 
-/// The forward product, or nothing where the tiles do not suit it.
-pub(super) fn forward(
-    problem: &Problem,
-    dtype: DType,
-    pointers: [u64; 3],
-    touched: &[Touched],
-    target: &Target,
-) -> Option<Vec<Launch>> {
-    if !suits(problem, dtype, problem.c_out_per_group()) {
-        return None;
+impl Channels {
+    /// Of the forward product.
+    fn forward(problem: &Problem) -> Self {
+        let (rows, reduced) = (i64::from(problem.c_out_per_group()), i64::from(problem.c_in_per_group()));
+        Self {
+            groups: i64::from(problem.g),
+            rows,
+            reduced,
+            filter_row: reduced * problem.taps(),
+            filter_channel: problem.taps(),
+            filter_group: rows * reduced * problem.taps(),
+            filter_width: i64::from(problem.kernel[1]),
+        }
     }
-    let axis = |i: usize| Axis {
+
+    /// Of dgrad.
+    fn input_gradient(problem: &Problem) -> Self {
+        let forward = Self::forward(problem);
+        Self {
+            rows: forward.reduced,
+            reduced: forward.rows,
+            filter_row: forward.filter_channel,
+            filter_channel: forward.filter_row,
+            ..forward
+        }
+    }
+}
+
+/// Bytes that the forward product has use for.
+pub(super) fn forward_workspace(problem: &Problem, m: Machine<'_>) -> u64 {
+    let suits = suits(problem, m.dtype, problem.c_out_per_group());
+    packed_bytes(suits, &Channels::forward(problem), problem)
+}
+
+/// Bytes that dgrad has use for.
+pub(super) fn input_gradient_workspace(problem: &Problem, m: Machine<'_>) -> u64 {
+    let suits = suits(problem, m.dtype, problem.c_in_per_group());
+    packed_bytes(suits, &Channels::input_gradient(problem), problem)
+}
+
+fn packed_bytes(suits: bool, channels: &Channels, problem: &Problem) -> u64 {
+    Packed::new(channels, problem.taps()).filter(|_| suits).map_or(0, |packed| packed.bytes)
+}
+
+/// One axis of the forward product and of wgrad.
+fn forward_axis(problem: &Problem, i: usize) -> Axis {
+    Axis {
         pixels: i64::from(problem.output[i]),
         taps: i64::from(problem.kernel[i]),
         source: problem.image[i],
@@ -176,20 +296,44 @@ pub(super) fn forward(
         out_step: 1,
         filter_start: 0,
         filter_step: 1,
-    };
-    let (cig, taps) = (i64::from(problem.c_in_per_group()), problem.taps());
-    let rows = i64::from(problem.c_out_per_group());
-    let channels = Channels {
-        groups: i64::from(problem.g),
-        rows,
-        reduced: cig,
-        filter_row: cig * taps,
-        filter_channel: taps,
-        filter_group: rows * cig * taps,
-        filter_width: i64::from(problem.kernel[1]),
-    };
-    let tensors = Tensors { pointers, touched, out: problem.output.map(i64::from), accumulate: false };
-    Some(gather(dtype, problem.b, [axis(0), axis(1)], &channels, &tensors, target).into_iter().collect())
+    }
+}
+
+/// The forward product, or nothing where the tiles do not suit it. `touched` are x, w and y.
+pub(super) fn forward(
+    problem: &Problem,
+    m: Machine<'_>,
+    touched: [Touched; 3],
+    workspace: Option<u64>,
+) -> Option<Vec<Launch>> {
+    if !suits(problem, m.dtype, problem.c_out_per_group()) {
+        return None;
+    }
+    let axes = [forward_axis(problem, 0), forward_axis(problem, 1)];
+    let out = problem.output.map(i64::from);
+    let tensors = Tensors { touched: &touched, out, accumulate: false };
+    products(problem, m, &Channels::forward(problem), [axes].into_iter(), &tensors, workspace)
+}
+
+/// The packing of the filter, where it is worth it and there is a workspace, and the gathers that follow.
+fn products(
+    problem: &Problem,
+    m: Machine<'_>,
+    channels: &Channels,
+    axes: impl Iterator<Item = [Axis; 2]>,
+    tensors: &Tensors<'_>,
+    workspace: Option<u64>,
+) -> Option<Vec<Launch>> {
+    let taps = problem.taps();
+    let packed = workspace.and_then(|at| Packed::new(channels, taps).map(|packed| (packed, at)));
+    let mut launches = Vec::new();
+    if let Some((packed, at)) = &packed {
+        launches.push(packed.launch(m, channels, taps, tensors.touched[1], *at)?);
+    }
+    let packed = packed.as_ref().map(|(packed, at)| (packed, *at));
+    launches.extend(axes.filter_map(|axes| gather(m, problem.b, axes, channels, packed, taps, tensors)));
+    // A result without elements needs no filter either.
+    Some(if launches.len() <= usize::from(packed.is_some()) { Vec::new() } else { launches })
 }
 
 /// One axis of dgrad for the positions whose padded coordinate leaves `residue` when divided by the stride.
@@ -213,44 +357,29 @@ fn residue_axis(problem: &Problem, i: usize, residue: i64) -> Axis {
     }
 }
 
-/// dgrad, a launch for each residue class of the stride, or nothing where the tiles do not suit it.
+/// dgrad, a launch for each residue class of the stride, or nothing where the tiles do not suit it. `touched` are
+/// dy, w and dx.
 pub(super) fn input_gradient(
     problem: &Problem,
-    dtype: DType,
-    pointers: [u64; 3],
-    touched: &[Touched],
+    m: Machine<'_>,
+    touched: [Touched; 3],
     accumulate: bool,
-    target: &Target,
+    workspace: Option<u64>,
 ) -> Option<Vec<Launch>> {
     // Beyond this, so many small launches would cost more than they spare.
     const MAX_CLASSES: i64 = 16;
     let [stride_h, stride_w] = problem.stride.map(i64::from);
-    if !suits(problem, dtype, problem.c_in_per_group()) || stride_h * stride_w > MAX_CLASSES {
+    if !suits(problem, m.dtype, problem.c_in_per_group()) || stride_h * stride_w > MAX_CLASSES {
         return None;
     }
-    let (cig, taps) = (i64::from(problem.c_in_per_group()), problem.taps());
-    let cog = i64::from(problem.c_out_per_group());
-    let channels = Channels {
-        groups: i64::from(problem.g),
-        rows: cig,
-        reduced: cog,
-        filter_row: taps,
-        filter_channel: cig * taps,
-        filter_group: cog * cig * taps,
-        filter_width: i64::from(problem.kernel[1]),
-    };
-    let tensors = Tensors { pointers, touched, out: problem.image.map(i64::from), accumulate };
+    let tensors = Tensors { touched: &touched, out: problem.image.map(i64::from), accumulate };
     let classes = (0..stride_h).flat_map(|h| (0..stride_w).map(move |w| (h, w)));
-    let launches = classes.filter_map(|(h, w)| {
-        let axes = [residue_axis(problem, 0, h), residue_axis(problem, 1, w)];
-        gather(dtype, problem.b, axes, &channels, &tensors, target)
-    });
-    Some(launches.collect())
+    let axes = classes.map(|(h, w)| [residue_axis(problem, 0, h), residue_axis(problem, 1, w)]);
+    products(problem, m, &Channels::input_gradient(problem), axes, &tensors, workspace)
 }
 
 /// How wgrad's reduction is split.
 struct Runs {
-    bm: i64,
     row_tiles: i64,
     column_tiles: i64,
     pixels: i64,
@@ -260,77 +389,61 @@ struct Runs {
 }
 
 impl Runs {
+    /// Channels of a tile.
+    const BM: i64 = 64;
+
     fn new(problem: &Problem, volumes: &Volumes, target: &Target) -> Self {
-        let (rows, groups) = (i64::from(problem.c_out_per_group()), i64::from(problem.g));
         let columns = i64::from(problem.c_in_per_group()) * problem.taps();
         let pixels = i64::from(problem.b) * i64::from(problem.output[0]) * i64::from(problem.output[1]);
         let column_tiles = ceil(columns, BN);
-        let bm = if rows <= 64 { 64 } else { 128 };
-        let row_tiles = ceil(rows, bm);
-        // Two waves of the blocks that fit, so that the last one is no great part.
-        let resident = i64::from(target.multiprocessors) * if bm == 64 { 3 } else { 2 };
-        let wanted = (2 * resident / (row_tiles * column_tiles * groups)).max(1);
-        let most = (pixels / MIN_RUN).min(MAX_WORKSPACE / (4 * volumes.w).max(1)).max(1);
+        let row_tiles = ceil(i64::from(problem.c_out_per_group()), Self::BM);
+        // Two waves of the three blocks that a multiprocessor holds, so that the last wave is no great part.
+        let wanted = 6 * i64::from(target.multiprocessors);
+        let wanted = (wanted / (row_tiles * column_tiles * i64::from(problem.g))).max(1);
+        let most = (pixels / MIN_RUN).min(MAX_PARTIAL / (4 * volumes.w).max(1)).max(1);
         let run = ceil(ceil(pixels, wanted.min(most)).max(1), BK) * BK;
-        Self { bm, row_tiles, column_tiles, pixels, run, runs: ceil(pixels, run).max(1) }
+        Self { row_tiles, column_tiles, pixels, run, runs: ceil(pixels, run).max(1) }
     }
 }
 
 /// Bytes of partial sums that wgrad needs; none where the tiles do not suit it.
-pub(super) fn weight_gradient_workspace(
-    problem: &Problem,
-    dtype: DType,
-    volumes: &Volumes,
-    target: &Target,
-) -> Option<u64> {
-    let suits = suits(problem, dtype, problem.c_out_per_group()) && volumes.y > 0 && volumes.w > 0;
-    suits.then(|| (Runs::new(problem, volumes, target).runs * volumes.w * 4) as u64)
+pub(super) fn weight_gradient_workspace(problem: &Problem, m: Machine<'_>) -> Option<u64> {
+    let volumes = problem.volumes();
+    let suits = suits(problem, m.dtype, problem.c_out_per_group()) && volumes.y > 0 && volumes.w > 0;
+    suits.then(|| (Runs::new(problem, &volumes, m.target).runs * volumes.w * 4) as u64)
 }
 
-/// wgrad: the runs' partial sums, then their total, or nothing where the tiles do not suit it. `pointers` are dy,
-/// x and dw, with `touched` in the same order.
+/// wgrad: the runs' partial sums, then their total, or nothing where the tiles do not suit it. `touched` are dy, x
+/// and dw.
 pub(super) fn weight_gradient(
     problem: &Problem,
-    dtype: DType,
-    volumes: &Volumes,
-    pointers: [u64; 3],
+    m: Machine<'_>,
     touched: [Touched; 3],
-    workspace: u64,
     accumulate: bool,
-    target: &Target,
+    workspace: u64,
 ) -> Option<Vec<Launch>> {
-    let bytes = weight_gradient_workspace(problem, dtype, volumes, target)?;
-    let runs = Runs::new(problem, volumes, target);
+    let bytes = weight_gradient_workspace(problem, m)?;
+    let volumes = problem.volumes();
+    let runs = Runs::new(problem, &volumes, m.target);
     let groups = i64::from(problem.g);
-    let axis = |i: usize| Axis {
-        pixels: i64::from(problem.output[i]),
-        taps: i64::from(problem.kernel[i]),
-        source: problem.image[i],
-        start: -i64::from(problem.pad[i]),
-        step: i64::from(problem.stride[i]),
-        tap: 1,
-        out_start: 0,
-        out_step: 1,
-        filter_start: 0,
-        filter_step: 1,
-    };
     let plane = i64::from(problem.output[0]) * i64::from(problem.output[1]);
     let (rows, cig) = (i64::from(problem.c_out_per_group()), i64::from(problem.c_in_per_group()));
     let tiles = runs.row_tiles * runs.column_tiles * groups * runs.runs;
-    let mut words = source([axis(0), axis(1)], i64::from(problem.c_in));
+    let mut words = source([forward_axis(problem, 0), forward_axis(problem, 1)], i64::from(problem.c_in));
     words.long(i64::from(problem.c_out) * plane).word(plane);
     words.word(rows).word(cig * problem.taps()).word(cig).word(runs.pixels).word(runs.run).word(tiles);
     words.divisor(runs.row_tiles).divisor(runs.column_tiles).divisor(groups).align(8);
-    let [dy, x, dw] = pointers;
+    let [dy, x, dw] = touched.map(|touched| touched.address);
     let mut params = Params::new();
     params.pointers(&[dy, x, workspace]);
     params.structure(&words);
     let partial = |access| Touched { name: "workspace", address: workspace, bytes, access };
-    let name = if runs.bm == 128 { "conv2d_dw_runs_128" } else { "conv2d_dw_runs_64" };
-    let shared_bytes = shared_bytes(runs.bm, 0);
-    let geometry = Geometry { grid_x: u32::try_from(tiles).ok()?, block_x: 2 * runs.bm as u32, shared_bytes };
+    let name = if m.mma() { "conv2d_dw_runs_mma_64" } else { "conv2d_dw_runs_64" };
+    let shared_bytes = shared_bytes(Runs::BM, BK, 0);
+    let geometry =
+        Geometry { grid_x: u32::try_from(tiles).ok()?, block_x: 2 * Runs::BM as u32, shared_bytes };
     let first = [touched[0], touched[1], partial(Access::Write)];
-    let sums = Launch::variant(name, dtype, &[], params, &first, geometry)?;
+    let sums = Launch::variant(name, m.dtype, &[], params, &first, geometry)?;
 
     let mut params = Params::new();
     params.pointers(&[workspace, dw]);
@@ -338,8 +451,7 @@ pub(super) fn weight_gradient(
     params.word(runs.runs as u32);
     params.word(u32::from(accumulate));
     let second = [partial(Access::Read), touched[2]];
-    let block = 256;
-    let geometry = Geometry::tiles(ceil(volumes.w, block) as u64, block as u64);
-    let total = Launch::variant("conv2d_dw_reduce", dtype, &[block as i32], params, &second, geometry)?;
+    let geometry = Geometry::tiles(ceil(volumes.w, SWEEP) as u64, SWEEP as u64);
+    let total = Launch::variant("conv2d_dw_reduce", m.dtype, &[SWEEP as i32], params, &second, geometry)?;
     Some(vec![sums, total])
 }

@@ -2,15 +2,16 @@
 //! portable one.
 
 use super::plan::{Problem, problem};
-use super::tiled;
+use super::tiled::{self, Machine};
 use super::{Conv2dBackward, Conv2dBackwardDw, Conv2dBackwardDx, Conv2dForward};
 use crate::element::Num;
-use crate::kernel::{Kernel, LaunchOptions};
+use crate::kernel::{Kernel, LaunchOptions, Workspace};
 use crate::launch::{Launch, Target, Touched};
 
-/// The workspace's address, if the caller gave enough of it.
-fn workspace(options: &LaunchOptions<'_>, bytes: u64) -> Option<u64> {
-    options.workspace.filter(|workspace| workspace.bytes >= bytes).map(|workspace| workspace.address)
+/// A part of the caller's workspace, behind `used` bytes of it, if it has `bytes` more.
+fn workspace(options: &LaunchOptions<'_>, used: u64, bytes: u64) -> Option<u64> {
+    let enough = |workspace: &Workspace| used.checked_add(bytes).is_some_and(|end| end <= workspace.bytes);
+    options.workspace.filter(enough).map(|workspace| workspace.address + used)
 }
 
 /// The buffers of these names, as the portable launch touches them.
@@ -18,65 +19,73 @@ fn touched<const N: usize>(portable: &Launch, names: [&str; N]) -> [Touched; N] 
     names.map(|name| portable.touched().iter().copied().find(|t| t.name == name).unwrap_or(Touched::NONE))
 }
 
-fn wgrad_bytes<D: Num>(problem: &Problem, target: &Target) -> u64 {
-    let volumes = problem.volumes();
-    tiled::weight_gradient_workspace(problem, D::DTYPE, &volumes, target).unwrap_or(0)
+fn machine<'a, D: Num>(options: &LaunchOptions<'_>, target: &'a Target) -> Machine<'a> {
+    Machine { dtype: D::DTYPE, target, math: options.math }
 }
 
-fn wgrad<D: Num>(
+/// dgrad and the bytes of workspace that it has use for, which lie in front of wgrad's.
+fn dgrad(
     problem: &Problem,
+    m: Machine<'_>,
     options: &LaunchOptions<'_>,
-    target: &Target,
-    portable: &Launch,
-) -> Option<Vec<Launch>> {
-    let volumes = problem.volumes();
-    let bytes = tiled::weight_gradient_workspace(problem, D::DTYPE, &volumes, target)?;
-    let workspace = workspace(options, bytes)?;
-    let touched = touched(portable, ["dy", "x", "dw"]);
-    let pointers = touched.map(|t| t.address);
-    let accumulate = options.accumulate;
-    tiled::weight_gradient(problem, D::DTYPE, &volumes, pointers, touched, workspace, accumulate, target)
-}
-
-fn dgrad<D: Num>(
-    problem: &Problem,
-    options: &LaunchOptions<'_>,
-    target: &Target,
     portable: &Launch,
 ) -> Option<Vec<Launch>> {
     let touched = touched(portable, ["dy", "w", "dx"]);
-    let pointers = touched.map(|t| t.address);
-    tiled::input_gradient(problem, D::DTYPE, pointers, &touched, options.accumulate, target)
+    let bytes = tiled::input_gradient_workspace(problem, m);
+    let workspace = workspace(options, 0, bytes).filter(|_| bytes > 0);
+    tiled::input_gradient(problem, m, touched, options.accumulate, workspace)
+}
+
+fn wgrad(
+    problem: &Problem,
+    m: Machine<'_>,
+    options: &LaunchOptions<'_>,
+    used: u64,
+    portable: &Launch,
+) -> Option<Vec<Launch>> {
+    let touched = touched(portable, ["dy", "x", "dw"]);
+    let workspace = workspace(options, used, tiled::weight_gradient_workspace(problem, m)?)?;
+    tiled::weight_gradient(problem, m, touched, options.accumulate, workspace)
 }
 
 pub(super) fn forward_workspace<D: Num>(
-    _: &Conv2dForward<D>,
-    _: &<Conv2dForward<D> as Kernel>::Args<'_>,
-    _: &Target,
+    kernel: &Conv2dForward<D>,
+    args: &<Conv2dForward<D> as Kernel>::Args<'_>,
+    options: &LaunchOptions<'_>,
+    target: &Target,
 ) -> u64 {
-    0
+    let (.., b, c_in, c_out, h, wd, oh, ow) = *args;
+    let problem = problem!(kernel, b, c_in, c_out, h, wd, oh, ow);
+    tiled::forward_workspace(&problem, machine::<D>(options, target))
 }
 
 pub(super) fn forward<D: Num>(
     kernel: &Conv2dForward<D>,
     args: &<Conv2dForward<D> as Kernel>::Args<'_>,
-    _: &LaunchOptions<'_>,
+    options: &LaunchOptions<'_>,
     target: &Target,
     portable: &Launch,
 ) -> Option<Vec<Launch>> {
     let (.., b, c_in, c_out, h, wd, oh, ow) = *args;
     let problem = problem!(kernel, b, c_in, c_out, h, wd, oh, ow);
-    let touched = touched(portable, ["x", "w", "y"]);
-    tiled::forward(&problem, D::DTYPE, touched.map(|t| t.address), &touched, target)
+    let m = machine::<D>(options, target);
+    let bytes = tiled::forward_workspace(&problem, m);
+    let workspace = workspace(options, 0, bytes).filter(|_| bytes > 0);
+    tiled::forward(&problem, m, touched(portable, ["x", "w", "y"]), workspace)
 }
 
+/// Both products' bytes; dgrad's are rounded up to keep wgrad's on a boundary.
 pub(super) fn backward_workspace<D: Num>(
     kernel: &Conv2dBackward<D>,
     args: &<Conv2dBackward<D> as Kernel>::Args<'_>,
+    options: &LaunchOptions<'_>,
     target: &Target,
 ) -> u64 {
     let (.., b, c_in, c_out, h, wd, oh, ow) = *args;
-    wgrad_bytes::<D>(&problem!(kernel, b, c_in, c_out, h, wd, oh, ow), target)
+    let problem = problem!(kernel, b, c_in, c_out, h, wd, oh, ow);
+    let m = machine::<D>(options, target);
+    let left = tiled::input_gradient_workspace(&problem, m).next_multiple_of(256);
+    left + tiled::weight_gradient_workspace(&problem, m).unwrap_or(0)
 }
 
 /// Both products, tiled or each by its own portable kernel; the combined portable kernel where neither is tiled.
@@ -89,8 +98,10 @@ pub(super) fn backward<D: Num>(
 ) -> Option<Vec<Launch>> {
     let (dy, x, w, dx, dw, b, c_in, c_out, h, wd, oh, ow) = *args;
     let problem = problem!(kernel, b, c_in, c_out, h, wd, oh, ow);
-    let left = dgrad::<D>(&problem, options, target, portable);
-    let right = wgrad::<D>(&problem, options, target, portable);
+    let m = machine::<D>(options, target);
+    let used = tiled::input_gradient_workspace(&problem, m).next_multiple_of(256);
+    let left = dgrad(&problem, m, options, portable);
+    let right = wgrad(&problem, m, options, used, portable);
     if left.is_none() && right.is_none() {
         return None;
     }
@@ -114,11 +125,14 @@ pub(super) fn backward<D: Num>(
 }
 
 pub(super) fn backward_dx_workspace<D: Num>(
-    _: &Conv2dBackwardDx<D>,
-    _: &<Conv2dBackwardDx<D> as Kernel>::Args<'_>,
-    _: &Target,
+    kernel: &Conv2dBackwardDx<D>,
+    args: &<Conv2dBackwardDx<D> as Kernel>::Args<'_>,
+    options: &LaunchOptions<'_>,
+    target: &Target,
 ) -> u64 {
-    0
+    let (.., b, c_in, c_out, h, wd, oh, ow) = *args;
+    let problem = problem!(kernel, b, c_in, c_out, h, wd, oh, ow);
+    tiled::input_gradient_workspace(&problem, machine::<D>(options, target))
 }
 
 pub(super) fn backward_dx<D: Num>(
@@ -129,16 +143,19 @@ pub(super) fn backward_dx<D: Num>(
     portable: &Launch,
 ) -> Option<Vec<Launch>> {
     let (.., b, c_in, c_out, h, wd, oh, ow) = *args;
-    dgrad::<D>(&problem!(kernel, b, c_in, c_out, h, wd, oh, ow), options, target, portable)
+    let problem = problem!(kernel, b, c_in, c_out, h, wd, oh, ow);
+    dgrad(&problem, machine::<D>(options, target), options, portable)
 }
 
 pub(super) fn backward_dw_workspace<D: Num>(
     kernel: &Conv2dBackwardDw<D>,
     args: &<Conv2dBackwardDw<D> as Kernel>::Args<'_>,
+    options: &LaunchOptions<'_>,
     target: &Target,
 ) -> u64 {
     let (.., b, c_in, c_out, h, wd, oh, ow) = *args;
-    wgrad_bytes::<D>(&problem!(kernel, b, c_in, c_out, h, wd, oh, ow), target)
+    let problem = problem!(kernel, b, c_in, c_out, h, wd, oh, ow);
+    tiled::weight_gradient_workspace(&problem, machine::<D>(options, target)).unwrap_or(0)
 }
 
 pub(super) fn backward_dw<D: Num>(
@@ -149,5 +166,6 @@ pub(super) fn backward_dw<D: Num>(
     portable: &Launch,
 ) -> Option<Vec<Launch>> {
     let (.., b, c_in, c_out, h, wd, oh, ow) = *args;
-    wgrad::<D>(&problem!(kernel, b, c_in, c_out, h, wd, oh, ow), options, target, portable)
+    let problem = problem!(kernel, b, c_in, c_out, h, wd, oh, ow);
+    wgrad(&problem, machine::<D>(options, target), options, 0, portable)
 }

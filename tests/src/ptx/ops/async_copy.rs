@@ -5,10 +5,11 @@ use super::super::copies::{Copy, wait};
 use super::super::error::{Fault, Kind, PtxError};
 use super::super::link::Linker;
 use super::super::mods::Mods;
+use super::super::race::How;
 use super::super::regs::lanes;
 use super::super::syntax::{Inst, Operand, Space};
 use super::Table;
-use super::memory::{addresses, lone};
+use super::memory::addresses;
 
 pub(super) const TABLE: Table = &[("cp", copy)];
 
@@ -79,26 +80,47 @@ fn issue(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>) -> Result<St
         }
         ctx.shared.check(mask, &target, size)?;
         ctx.memory.aligned(mask, &origin, size)?;
-        let (plain, who) = (ctx.who(false), ctx.who(false));
-        ctx.shared.stamp_writes(mask, &target, size, plain)?;
-        for lane in lanes(mask) {
-            let read = source.map_or(size, |slot| ctx.regs.row(slot)[lane] as usize);
+        let who = ctx.who(How::Plain);
+        ctx.shared.stamp_writes(mask, &target, size, who)?;
+        let mut copies = Vec::with_capacity(32);
+        let mut rest = mask;
+        while rest != 0 {
+            // Lanes that read as many bytes from one buffer are looked at together.
+            let read_of = |lane: usize| source.map_or(size, |slot| ctx.regs.row(slot)[lane] as usize);
+            let first = rest.trailing_zeros() as usize;
+            let read = read_of(first);
+            let alike = lanes(rest).filter(|&lane| read_of(lane) == read).fold(0, |m, lane| m | 1 << lane);
             if read > size {
                 let what = format!("a source of {read} bytes for a copy of {size}");
-                return Err(Fault::new(Kind::Operand, lane as u32, what));
+                return Err(Fault::new(Kind::Operand, first as u32, what));
             }
-            let mut copy = Copy { to: target[lane], bytes: size, data: [0; 16], defined: (1 << size) - 1 };
-            if read > 0 {
-                let (region, one) = ctx.memory.group(1 << lane, &origin, read)?;
-                region.stamp_reads(one, &lone(lane, origin[lane]), read, who)?;
+            let mut copy = Copy { to: 0, bytes: size, data: [0; 16], defined: (1 << size) - 1 };
+            if read == 0 {
+                copies.extend(lanes(alike).map(|lane| (lane, Copy { to: target[lane], ..copy.clone() })));
+                rest &= !alike;
+                continue;
+            }
+            let (region, group) = ctx.memory.group(alike, &origin, read)?;
+            rest &= !group;
+            region.stamp_reads(group, &origin, read, who)?;
+            let defined = region.defined(group, &origin, read);
+            let step = if read.is_multiple_of(4) { 4 } else { 1 };
+            for lane in lanes(group) {
                 let at = (origin[lane] - region.base) as usize;
-                for (n, byte) in copy.data[..read].iter_mut().enumerate() {
-                    *byte = region.data.load(at + n, 1) as u8;
+                copy.to = target[lane];
+                for (n, bytes) in copy.data[..read].chunks_exact_mut(step).enumerate() {
+                    bytes.copy_from_slice(&region.data.load(at + n * step, step).to_le_bytes()[..step]);
                 }
-                copy.defined &= region.initialised.get(at, read) | u64::MAX << read;
+                copy.defined = (1 << size) - 1;
+                if defined >> lane & 1 == 0 {
+                    copy.defined &= region.initialised.get(at, read) | u64::MAX << read;
+                }
+                copies.push((lane, copy.clone()));
             }
+        }
+        for (lane, copy) in copies {
             // Two lanes may name one place: the second finds the first's copy under way.
-            ctx.shared.check(1 << lane, &target, size)?;
+            ctx.shared.check_in_flight(lane, copy.to, size)?;
             ctx.shared.set_in_flight(copy.to, size, true);
             ctx.copies.add(lane, copy);
         }

@@ -5,10 +5,11 @@ use super::super::error::{Fault, Kind, Outcome, PtxError};
 use super::super::link::Linker;
 use super::super::mods::Mods;
 use super::super::numeric::{canonical, canonical64, flush};
+use super::super::race::How;
 use super::super::regs::{Lane, Row, Slot, lanes};
 use super::super::syntax::{Inst, Space};
 use super::super::ty::Ty;
-use super::memory::{addresses, by_space, lone};
+use super::memory::{addresses, by_space};
 use super::{Table, half_float};
 
 pub(super) const TABLE: Table = &[("atom", atomic), ("red", atomic)];
@@ -112,7 +113,7 @@ fn global(
     [b, c]: [Slot; 2],
 ) -> Outcome {
     ctx.memory.aligned(mask, row, width)?;
-    let who = ctx.who(true);
+    let who = ctx.who(How::Atomic);
     for lane in lanes(mask) {
         let (region, one) = ctx.memory.group(1 << lane, row, width)?;
         region.stamp_writes(one, row, width, who)?;
@@ -140,10 +141,10 @@ fn shared(
     [b, c]: [Slot; 2],
 ) -> Outcome {
     ctx.shared.check(mask, row, width)?;
-    let who = ctx.who(true);
+    let who = ctx.who(How::Atomic);
     for lane in lanes(mask) {
         let at = row[lane];
-        ctx.shared.stamp_writes(1 << lane, &lone(lane, at), width, who)?;
+        ctx.shared.stamp_write(lane, at, width, who)?;
         if ctx.shared.defined(at, width) != (1 << width) - 1 {
             return Err(uninitialised(lane, ctx.shared.describe(at)));
         }

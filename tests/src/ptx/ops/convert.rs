@@ -44,6 +44,12 @@ fn cvt(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>) -> Result<Step
         relu: mods.flag("relu"),
     };
     check(linker, to, from, style)?;
+    let plain = !style.ftz && !style.sat && !style.relu && style.round == Some(Round::Nearest);
+    if let (Ty::F16x2 | Ty::Bf16x2, true) = (to, plain) {
+        let (d, ab) = linker.same(inst, 32)?;
+        let half = if to == Ty::F16x2 { single_to_half } else { single_to_brain };
+        return Ok(map2(d, ab, move |a: f32, b: f32| (half(a) as u32) << 16 | half(b) as u32));
+    }
     if let Ty::F16x2 | Ty::Bf16x2 = to {
         linker.decoder.count(inst, 3)?;
         let d = linker.decoder.dst(&inst.operands[0], 32)?;
@@ -66,6 +72,8 @@ fn cvt(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>) -> Result<Step
         return Ok(resize(d, a, to, from, room));
     }
     Ok(match (to, from) {
+        (Ty::F16, Ty::F32) if plain => map1(d, a, single_to_half),
+        (Ty::Bf16, Ty::F32) if plain => map1(d, a, single_to_brain),
         (Ty::F32, Ty::F16) if !style.sat && !style.ftz => map1(d, a, |x: u16| {
             let x = half::f16::from_bits(x);
             if x.is_nan() { NAN_F32 } else { x.to_f32().to_bits() }
@@ -85,6 +93,15 @@ fn cvt(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>) -> Result<Step
         }),
         _ => map1(d, a, move |x: u64| to_float(read(from, x, style), to, style)),
     })
+}
+
+/// Rounded to nearest, as most conversions are.
+fn single_to_half(x: f32) -> u16 {
+    if x.is_nan() { NAN_16 } else { half::f16::from_f32(x).to_bits() }
+}
+
+fn single_to_brain(x: f32) -> u16 {
+    if x.is_nan() { NAN_16 } else { half::bf16::from_f32(x).to_bits() }
 }
 
 /// What PTX asks of the suffixes for these types.

@@ -9,6 +9,7 @@ use super::super::link::Linker;
 use super::super::memory_map::window;
 use super::super::mods::Mods;
 use super::super::operands::Address;
+use super::super::race::How;
 use super::super::regs::{LANES, Slot};
 use super::super::syntax::{Inst, Operand, Space};
 use super::super::ty::Ty;
@@ -83,14 +84,22 @@ fn load(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>) -> Result<Ste
             *at = at.wrapping_sub(base);
         }
         ctx.shared.check(naming, &rows, 16)?;
-        let who = ctx.who(false);
+        let who = ctx.who(How::Plain);
         ctx.shared.stamp_reads(naming, &rows, 16, who)?;
         for (matrix, &slot) in slots.iter().enumerate() {
             for lane in 0..LANES {
+                if !transposed {
+                    // The two elements lie side by side.
+                    let (row, column) = place(lane, 0, false);
+                    let at = rows[8 * matrix + row] + 2 * column as u64;
+                    let set = 0xf0 | ctx.shared.defined(at, 4);
+                    ctx.regs.write_partly(slot, lane, ctx.shared.load(at, 4), set as u8);
+                    continue;
+                }
                 let mut value = 0;
                 let mut set = 0xf0;
                 for n in 0..2 {
-                    let (row, column) = place(lane, n, transposed);
+                    let (row, column) = place(lane, n, true);
                     let at = rows[8 * matrix + row] + 2 * column as u64;
                     value |= ctx.shared.load(at, 2) << (16 * n);
                     set |= ctx.shared.defined(at, 2) << (2 * n);
@@ -119,7 +128,7 @@ fn store(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>) -> Result<St
             *at = at.wrapping_sub(base);
         }
         ctx.shared.check(naming, &rows, 16)?;
-        let who = ctx.who(false);
+        let who = ctx.who(How::Plain);
         ctx.shared.stamp_writes(naming, &rows, 16, who)?;
         for (matrix, &slot) in slots.iter().enumerate() {
             for lane in 0..LANES {

@@ -6,7 +6,8 @@ use super::super::link::Linker;
 use super::super::memory_map::{space_of, window};
 use super::super::mods::Mods;
 use super::super::operands::Address;
-use super::super::regs::{LANES, Row, Slot, lanes};
+use super::super::race::How;
+use super::super::regs::{Row, Slot, lanes};
 use super::super::syntax::{Inst, Operand, Space};
 use super::super::ty::Ty;
 use super::Table;
@@ -20,8 +21,7 @@ pub(super) struct Access {
     /// Bytes of one element.
     pub(super) element: usize,
     pub(super) count: usize,
-    /// Whether it is a strong access, which atomics do not race with.
-    pub(super) strong: bool,
+    pub(super) how: How,
 }
 
 impl Access {
@@ -74,7 +74,12 @@ fn access(linker: &mut Linker<'_>, address: &Operand, mods: &mut Mods<'_>) -> Re
     for scope in ["cta", "cluster", "gpu", "sys", "weak"] {
         mods.flag(scope);
     }
-    mods.flag("nc");
+    let how = match (mods.flag("nc"), strong) {
+        (true, false) => How::NonCoherent,
+        (true, true) => return Err(linker.decoder.fail("a strong access through the non-coherent cache")),
+        (false, true) => How::Atomic,
+        (false, false) => How::Plain,
+    };
     // Hints about caches change nothing that a kernel can see.
     while mods
         .pick(|m| {
@@ -108,7 +113,7 @@ fn access(linker: &mut Linker<'_>, address: &Operand, mods: &mut Mods<'_>) -> Re
         return Err(linker.decoder.fail("a 32-bit register as a 64-bit address"));
     }
     linker.decoder.accesses(space, element * count);
-    Ok((Access { address, space, element, count, strong }, ty))
+    Ok((Access { address, space, element, count, how }, ty))
 }
 
 /// The register operands of an access.
@@ -171,7 +176,7 @@ fn load_lanes(
     let (width, element) = (access.width(), access.element);
     match space {
         Space::Global | Space::Generic => {
-            let who = ctx.who(access.strong);
+            let who = ctx.who(access.how);
             ctx.memory.aligned(mask, row, width)?;
             let mut rest = mask;
             while rest != 0 {
@@ -191,16 +196,15 @@ fn load_lanes(
         }
         Space::Shared => {
             ctx.shared.check(mask, row, width)?;
-            let who = ctx.who(access.strong);
+            let who = ctx.who(access.how);
             ctx.shared.stamp_reads(mask, row, width, who)?;
+            let defined = ctx.shared.all_defined(mask, row, width);
             for (n, &slot) in slots.iter().enumerate() {
-                let all = (1_u64 << element) - 1;
-                for lane in lanes(mask) {
-                    let at = row[lane] + (n * element) as u64;
-                    let value = ctx.shared.load(at, element);
-                    let set = ctx.shared.defined(at, element);
-                    let set = if set == all { 0xff } else { filled(set, element) };
-                    ctx.regs.write_partly(slot, lane, value, set);
+                let at = |lane: usize| row[lane] + (n * element) as u64;
+                ctx.regs.write(defined, slot, |lane| ctx.shared.load(at(lane), element));
+                for lane in lanes(mask & !defined) {
+                    let set = filled(ctx.shared.defined(at(lane), element), element);
+                    ctx.regs.write_partly(slot, lane, ctx.shared.load(at(lane), element), set);
                 }
             }
         }
@@ -292,7 +296,7 @@ fn store_lanes(
     let (width, element) = (access.width(), access.element);
     match space {
         Space::Global | Space::Generic => {
-            let who = ctx.who(access.strong);
+            let who = ctx.who(access.how);
             ctx.memory.aligned(mask, row, width)?;
             let mut rest = mask;
             while rest != 0 {
@@ -316,14 +320,20 @@ fn store_lanes(
         }
         Space::Shared => {
             ctx.shared.check(mask, row, width)?;
-            let who = ctx.who(access.strong);
+            let who = ctx.who(access.how);
             ctx.shared.stamp_writes(mask, row, width, who)?;
+            for lane in lanes(mask) {
+                ctx.shared.set_defined(row[lane], width, u64::MAX);
+            }
             for (n, &slot) in slots.iter().enumerate() {
+                let value = ctx.regs.row(slot);
+                let at = |lane: usize| row[lane] + (n * element) as u64;
                 for lane in lanes(mask) {
-                    let at = row[lane] + (n * element) as u64;
-                    ctx.shared.store(at, element, ctx.regs.row(slot)[lane]);
+                    ctx.shared.store(at(lane), element, value[lane]);
+                }
+                for lane in lanes(mask & !ctx.regs.defined[slot.0 as usize]) {
                     let set = ctx.regs.bytes_defined(slot, lane);
-                    ctx.shared.set_defined(at, element, set as u64);
+                    ctx.shared.set_defined(at(lane), element, set as u64);
                 }
             }
         }
@@ -366,11 +376,4 @@ fn prefetch(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>) -> Result
     }
     let address = linker.decoder.address(&inst.operands[0])?;
     Ok(Step::Exec(Box::new(move |ctx, mask| ctx.regs.need(mask, address.base))))
-}
-
-/// All lanes at address zero of a row: a helper for accesses that work lane by lane.
-pub(super) fn lone(lane: usize, address: u64) -> Row {
-    let mut row = [0; LANES];
-    row[lane] = address;
-    row
 }

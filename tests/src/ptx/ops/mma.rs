@@ -7,8 +7,8 @@ use super::super::code::{Exec, Members, Step};
 use super::super::error::PtxError;
 use super::super::link::Linker;
 use super::super::mods::Mods;
-use super::super::numeric::{BF16, F16, F32, Format, NAN_16, NAN_F32, Round, canonical64};
-use super::super::regs::{LANES, Slot};
+use super::super::numeric::{F16, NAN_16, Round, canonical, canonical64};
+use super::super::regs::{LANES, Regs, Slot};
 use super::super::syntax::{Inst, Operand};
 use super::super::ty::Ty;
 use super::Table;
@@ -120,15 +120,41 @@ fn registers(
     items.iter().map(|item| if write { decoder.dst(item, bits) } else { decoder.src(item, bits) }).collect()
 }
 
-fn number(ty: Ty, bits: u64) -> f64 {
-    let narrow = |format: Format, bits: u32| if format.is_nan(bits) { f64::NAN } else { format.value(bits) };
-    match ty {
-        Ty::F64 => f64::from_bits(bits),
-        Ty::F16 => narrow(F16, bits as u32 & 0xffff),
-        Ty::Bf16 => narrow(BF16, bits as u32 & 0xffff),
-        // The low 13 bits of a tf32 are not looked at.
-        Ty::Tf32 => f32::from_bits(bits as u32 & !0x1fff) as f64,
-        _ => f32::from_bits(bits as u32) as f64,
+/// Adds the product of two matrices to a third.
+fn multiply(shape: Shape, left: &[f64; 256], right: &[f64; 16 * N], sums: &mut [f64; 16 * N]) {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx") && std::arch::is_x86_feature_detected!("fma") {
+        // SAFETY: both features were detected just above.
+        unsafe { multiply_wide(shape, left, right, sums) };
+        return;
+    }
+    multiply_plain(shape, left, right, sums);
+}
+
+/// The same code, compiled for wider registers.
+///
+/// # Safety
+/// The host must have the `avx` and `fma` features.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx,fma")]
+unsafe fn multiply_wide(
+    shape: Shape,
+    left: &[[f64; 16]; 16],
+    right: &[[f64; N]; 16],
+    sums: &mut [[f64; N]; 16],
+) {
+    multiply_plain(shape, left, right, sums);
+}
+
+#[inline(always)]
+fn multiply_plain(shape: Shape, left: &[f64; 256], right: &[f64; 16 * N], sums: &mut [f64; 16 * N]) {
+    let exact = shape.sum == Ty::F64;
+    for (sums, left) in sums.chunks_exact_mut(N).zip(left.chunks_exact(16)).take(shape.m) {
+        for (&x, right) in left[..shape.k].iter().zip(right.chunks_exact(N)) {
+            for (sum, &y) in sums.iter_mut().zip(right) {
+                *sum = if exact { canonical64(x.mul_add(y, *sum), [x, y, *sum]) } else { *sum + x * y };
+            }
+        }
     }
 }
 
@@ -144,54 +170,85 @@ fn mma(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>) -> Result<Step
     if shape.sum != Ty::F64 {
         linker.note_approximate();
     }
+    let packed = shape.packed();
+    let per = if shape.sum == Ty::F16 { 2 } else { 1 };
+    let a = parts(&a, packed, 16, |lane, r, e| shape.a_place(lane, r, e));
+    let b = parts(&b, packed, N, |lane, r, e| shape.b_place(lane, r, e));
+    let c = parts(&c, per, N, |lane, r, e| Shape::c_place(lane, per * r + e));
+    let d = parts(&d, per, N, |lane, r, e| Shape::c_place(lane, per * r + e));
     let run: Exec = Box::new(move |ctx, mask| {
-        for &slot in a.iter().chain(&b).chain(&c) {
-            ctx.regs.need(mask, slot)?;
+        for part in a.iter().chain(&b).chain(&c) {
+            ctx.regs.need(mask, part.slot)?;
         }
-        let element = |bits: u64, e: usize| number(shape.input, bits >> (16 * e));
-        let mut left = [[0.0; 16]; 16];
-        let mut right = [[0.0; N]; 16];
-        for lane in 0..LANES {
-            for e in 0..shape.packed() {
-                for (r, &slot) in a.iter().enumerate() {
-                    let (row, column) = shape.a_place(lane, r, e);
-                    left[row][column] = element(ctx.regs.row(slot)[lane], e);
-                }
-                for (r, &slot) in b.iter().enumerate() {
-                    let (row, column) = shape.b_place(lane, r, e);
-                    right[row][column] = element(ctx.regs.row(slot)[lane], e);
-                }
-            }
-        }
-        let dot = |row: usize, column: usize, start: f64| {
-            (0..shape.k).fold(start, |sum, k| {
-                let (x, y) = (left[row][k], right[k][column]);
-                if shape.sum == Ty::F64 { canonical64(x.mul_add(y, sum), [x, y, sum]) } else { sum + x * y }
-            })
-        };
-        let halves = shape.sum == Ty::F16;
-        for (r, (&to, &from)) in d.iter().zip(&c).enumerate() {
-            let start = *ctx.regs.row(from);
-            ctx.regs.write(mask, to, |lane| {
-                if halves {
-                    return (0..2).fold(0, |out, e| {
-                        let (row, column) = Shape::c_place(lane, 2 * r + e);
-                        let sum = dot(row, column, number(Ty::F16, start[lane] >> (16 * e)));
-                        out | (if sum.is_nan() { NAN_16 as u32 } else { F16.round(sum, Round::Nearest) }
-                            as u64)
-                            << (16 * e)
-                    });
-                }
-                let (row, column) = Shape::c_place(lane, r);
-                let sum = dot(row, column, number(shape.sum, start[lane]));
-                match shape.sum {
-                    Ty::F64 => sum.to_bits(),
-                    _ if sum.is_nan() => NAN_F32 as u64,
-                    _ => F32.round(sum, Round::Nearest) as u64,
-                }
-            });
+        let (mut left, mut right, mut sums) = ([0.0; 16 * 16], [0.0; 16 * N], [0.0; 16 * N]);
+        gather(ctx.regs, shape.input, &a, &mut left);
+        gather(ctx.regs, shape.input, &b, &mut right);
+        gather(ctx.regs, shape.sum, &c, &mut sums);
+        multiply(shape, &left, &right, &mut sums);
+        for pieces in d.chunks(per) {
+            let value = |lane: usize| {
+                pieces.iter().fold(0, |word, piece| {
+                    word | number_bits(shape.sum, sums[piece.places[lane] as usize]) << piece.shift
+                })
+            };
+            ctx.regs.write(mask, pieces[0].slot, value);
         }
         Ok(())
     });
     Ok(Step::Sync(Members::Full, run))
+}
+
+/// One element of one register, in every lane: its place in its matrix, row by row.
+struct Part {
+    slot: Slot,
+    shift: u32,
+    places: [u8; LANES],
+}
+
+fn parts(
+    slots: &[Slot],
+    per: usize,
+    columns: usize,
+    place: impl Fn(usize, usize, usize) -> (usize, usize),
+) -> Vec<Part> {
+    let part = |(r, slot): (usize, &Slot), e: usize| {
+        let places = std::array::from_fn(|lane| {
+            let (row, column) = place(lane, r, e);
+            (row * columns + column) as u8
+        });
+        Part { slot: *slot, shift: 16 * e as u32, places }
+    };
+    slots
+        .iter()
+        .enumerate()
+        .flat_map(|register| (0..per).map(move |e| (register, e)))
+        .map(|(r, e)| part(r, e))
+        .collect()
+}
+
+fn gather(regs: &Regs, ty: Ty, parts: &[Part], out: &mut [f64]) {
+    fn each(regs: &Regs, parts: &[Part], out: &mut [f64], value: impl Fn(u64) -> f64) {
+        for part in parts {
+            for (&place, &bits) in part.places.iter().zip(regs.row(part.slot)) {
+                out[place as usize] = value(bits >> part.shift);
+            }
+        }
+    }
+    match ty {
+        Ty::F64 => each(regs, parts, out, f64::from_bits),
+        Ty::F16 => each(regs, parts, out, |bits| half::f16::from_bits(bits as u16).to_f32() as f64),
+        Ty::Bf16 => each(regs, parts, out, |bits| f32::from_bits((bits as u32) << 16) as f64),
+        // The low 13 bits of a tf32 are not looked at.
+        Ty::Tf32 => each(regs, parts, out, |bits| f32::from_bits(bits as u32 & !0x1fff) as f64),
+        _ => each(regs, parts, out, |bits| f32::from_bits(bits as u32) as f64),
+    }
+}
+
+fn number_bits(ty: Ty, sum: f64) -> u64 {
+    match ty {
+        Ty::F64 => sum.to_bits(),
+        Ty::F16 if sum.is_nan() => NAN_16 as u64,
+        Ty::F16 => F16.round(sum, Round::Nearest) as u64,
+        _ => canonical(sum as f32).to_bits() as u64,
+    }
 }

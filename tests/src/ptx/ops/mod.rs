@@ -8,6 +8,7 @@ mod arith;
 mod async_copy;
 mod atomic;
 mod bits;
+mod carry;
 mod compare;
 mod control;
 mod convert;
@@ -39,6 +40,7 @@ const TABLES: &[Table] = &[
     async_copy::TABLE,
     atomic::TABLE,
     bits::TABLE,
+    carry::TABLE,
     compare::TABLE,
     control::TABLE,
     convert::TABLE,
