@@ -70,8 +70,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The least percentage of a copy's speed that is expected.
-    pub fn least_percent(self) -> Option<f64> {
+    fn least_percent(self) -> Option<f64> {
         match self {
             Self::Aligned => Some(95.0),
             Self::Transposed => Some(88.0),
@@ -267,6 +266,12 @@ impl Case {
     /// The operations that must be done.
     pub fn operations(&self) -> Option<u64> {
         self.problem.operations(self.direction)
+    }
+
+    /// The least percentage of a copy's speed that is expected. Bytes that are transposed one by one have none.
+    pub fn least_percent(&self) -> Option<f64> {
+        let transposed = matches!(self.kind, Kind::Transposed | Kind::OddTransposed);
+        if transposed && self.dtype.size() == 1 { None } else { self.kind.least_percent() }
     }
 
     /// Whether the arithmetic is worth a word: copies have none.

@@ -42,7 +42,7 @@ pub fn output(place: &dyn Place, case: &Case, buffer: usize, start: u64, inputs:
                 .map(|what| format!("element {index} of buffer {buffer} {what}"))
         });
         if let Some(what) = wrong {
-            return Err(Error::Wrong { case: case.to_string(), what });
+            return Err(Error::Wrong(what));
         }
     }
     Ok(())

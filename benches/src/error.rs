@@ -22,24 +22,26 @@ pub enum Error {
     #[error("no device is called {0:?}; the names are auto, cpu, cuda and cuda:N")]
     Name(String),
 
-    /// A case that does not fit into the device's memory.
-    #[error("{case} needs {needs} bytes, but {room} are free")]
+    /// Memory that is too short for something.
+    #[error("{needs} bytes are needed, but there are {room}")]
     Room {
-        /// The case.
-        case: String,
-        /// Bytes that it needs.
+        /// Bytes that are needed.
         needs: u64,
         /// Bytes that there are.
         room: u64,
     },
 
-    /// A result that is not what the formula says.
-    #[error("{case}: wrong result: {what}")]
-    Wrong {
+    /// A result that is not what the formula says: the first element that is wrong, with both values.
+    #[error("wrong result: {0}")]
+    Wrong(String),
+
+    /// An error of one case.
+    #[error("{case}: {error}")]
+    Case {
         /// The case.
         case: String,
-        /// The first element that is wrong, with both values.
-        what: String,
+        /// What is wrong with it.
+        error: Box<Error>,
     },
 
     /// A file or a program that could not be used.
@@ -58,6 +60,13 @@ pub enum Error {
     /// A picture that could not be drawn.
     #[error("the picture cannot be drawn: {0}")]
     Picture(String),
+}
+
+impl Error {
+    /// Names the case.
+    pub(crate) fn of(self, case: &crate::case::Case) -> Self {
+        Self::Case { case: case.to_string(), error: Box::new(self) }
+    }
 }
 
 /// The result of this crate's fallible functions.

@@ -134,15 +134,15 @@ fn group<'a>(
         let prepared = match Prepared::new(&*place, case, protocol) {
             Ok(prepared) => prepared,
             Err(error @ crate::Error::Room { .. }) => {
-                println!("{error}");
+                println!("{}", error.of(case));
                 continue;
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.of(case)),
         };
         let known = inputs.take().filter(|pattern| pattern.dtype() == case.dtype);
         let pattern = inputs.insert(known.unwrap_or_else(|| Pattern::new(case.dtype)));
-        prepared.verify(pattern)?;
-        let (mut burst, launches) = prepared.sized_burst(protocol)?;
+        prepared.verify(pattern).map_err(|error| error.of(case))?;
+        let (mut burst, launches) = prepared.sized_burst(protocol).map_err(|error| error.of(case))?;
         let mut times = Vec::new();
         let id = format!("{} {} {}", case.direction.name(), case.dtype, case.shape());
         group.bench_function(id, |bencher| {

@@ -141,7 +141,7 @@ impl<'a> Prepared<'a> {
         let sets = sets(case, place.cache_bytes(), protocol);
         let needs = layout.set(sets);
         if needs > place.reserved() {
-            return Err(Error::Room { case: case.to_string(), needs, room: place.reserved() });
+            return Err(Error::Room { needs, room: place.reserved() });
         }
         Ok(Self {
             place,
@@ -189,7 +189,8 @@ impl<'a> Prepared<'a> {
     pub fn verify(&self, inputs: &Pattern) -> Result<()> {
         let (place, size) = (self.place, self.case.dtype.size() as u64);
         let first = self.layout.set(0);
-        place.fill(0, first + self.layout.set_bytes, POISON)?;
+        let from = if place.gpu().is_some() { 0 } else { first };
+        place.fill(from, first + self.layout.set_bytes - from, POISON)?;
         for (number, (buffer, start)) in self.buffers.iter().zip(&self.layout.starts).enumerate() {
             let start = first + start;
             if !buffer.output {
@@ -231,7 +232,7 @@ impl<'a> Prepared<'a> {
             None => Ok(()),
             Some(at) => {
                 let what = format!("byte {at} of the gap beside buffer {number} was written");
-                Err(Error::Wrong { case: self.case.to_string(), what })
+                Err(Error::Wrong(what))
             }
         }
     }

@@ -6,7 +6,7 @@
 //! two aligned vectors and shifted. Vectors that cross a row's end or a tensor's edge go element by element.
 
 use crate::divmod::FastDivmod64;
-use crate::gpu::{load_if, store_if, store16_if};
+use crate::gpu::{load_if, opaque, store_if, store16_if};
 use crate::num::{Num, copy_or_add};
 use crate::sweep::{for_each_batch, for_each_index};
 use crate::vector::{Readable, Unaligned, lane, lanes, set_lane};
@@ -165,7 +165,8 @@ unsafe fn gather_piecemeal<E: Num>(source: &Rows<E>, to: *mut E, total: u64, row
         // SAFETY: a vector inside the output lies on a boundary.
         unsafe { store16_if(true, to.wrapping_add(index as usize).cast(), words) };
     } else {
-        let mut lane = 0;
+        // Rare: the output's first and last vector. A bound that rustc cannot see keeps this short.
+        let (mut lane, lanes) = (0, u64::from(opaque(lanes as u32)));
         while lane < lanes {
             let index = index.wrapping_add(lane);
             if index < total {

@@ -2,8 +2,8 @@
 //!
 //! Where rows lie on 16-byte boundaries on both sides, a thread transposes a square of whole vectors in its
 //! registers: n vectors of n elements in, as many out, with no shared memory and no barrier. A warp's squares
-//! are 8 along a source row and 4 along a destination row, so that it reads runs of 128 bytes and writes runs
-//! of 64. Elsewhere a block passes tiles of 64 × 64 elements through shared memory, whose rows are padded so
+//! are 4 along a source row and 8 along a destination row, so that it reads runs of 64 bytes and writes runs
+//! of 128. Elsewhere a block passes tiles of 64 × 64 elements through shared memory, whose rows are padded so
 //! that columns fall into different banks.
 
 use crate::divmod::FastDivmod64;
@@ -60,8 +60,8 @@ impl Tiles {
 }
 
 /// Squares of a warp along a source row, and along a destination row.
-const WARP_Q: u32 = 8;
-const WARP_P: u32 = 4;
+const WARP_Q: u32 = 4;
+const WARP_P: u32 = 8;
 
 /// Transposes by squares of vectors in registers.
 ///
@@ -211,49 +211,84 @@ unsafe fn through_shared<E: Copy>(matrix: Transpose<E>, p: [u64; 2], q: [u64; 2]
     let size = size_of::<E>() as u32;
     let (column, row) = (thread_idx_x() % SIDE, thread_idx_x() / SIDE);
     let step = BLOCK / SIDE;
-    // SAFETY: every bit pattern is an element.
-    let zero: E = unsafe { core::mem::zeroed() };
-    let left = |u: u32| u64::from(row + u * step);
-    let from =
-        matrix.from.wrapping_add(((p[0] + left(0)) * matrix.from_pitch + q[0]) as usize + column as usize);
-    let in_q = q[0] + u64::from(column) < q[1];
-    let load = |u: u32| {
-        let from = from.wrapping_add((u64::from(u * step) * matrix.from_pitch) as usize);
-        // SAFETY: the element lies inside the source.
-        unsafe { load_if(in_q & (p[0] + left(u) < p[1]), from, zero) }
+    // How many of the thread's rows lie inside, on either side.
+    let inside = |first: u64, end: u64, other: u64, limit: u64| {
+        let rows = end.saturating_sub(first + u64::from(row)).div_ceil(u64::from(step));
+        if other + u64::from(column) < limit { rows.min(16) as u32 } else { 0 }
     };
+    let from = (p[0] + u64::from(row)) * matrix.from_pitch + q[0] + u64::from(column);
+    let from = matrix.from.wrapping_add(from as usize);
+    let stride = u64::from(step) * matrix.from_pitch;
     let at = row * pitch + column * size;
-    // SAFETY: the offset is inside the tile and this thread's.
-    let keep = |u: u32, value: E| unsafe { shared_store(at + u * step * pitch, value) };
-    eight(0, load, keep);
-    eight(8, load, keep);
+    // SAFETY: the elements inside lie in the source; the offsets are inside the tile and this thread's.
+    unsafe {
+        let keep = |u: u32, value: E| shared_store(at + u * step * pitch, value);
+        load_eight(0, from, stride, inside(p[0], p[1], q[0], q[1]), keep);
+        load_eight(8, from, stride, inside(p[0], p[1], q[0], q[1]), keep);
+    }
     sync_threads();
-    let to = matrix.to.wrapping_add(((q[0] + left(0)) * matrix.to_pitch + p[0]) as usize + column as usize);
-    let in_p = p[0] + u64::from(column) < p[1];
+    let to = (q[0] + u64::from(row)) * matrix.to_pitch + p[0] + u64::from(column);
+    let to = matrix.to.wrapping_add(to as usize);
+    let stride = u64::from(step) * matrix.to_pitch;
     let at = column * pitch + row * size;
-    // SAFETY: the tile was filled before the barrier.
-    let load = |u: u32| unsafe { shared_load::<E>(at + u * step * size) };
-    let store = |u: u32, value: E| {
-        let to = to.wrapping_add((u64::from(u * step) * matrix.to_pitch) as usize);
-        // SAFETY: the element lies inside the destination, and no other thread has it.
-        unsafe { store_if(in_p & (q[0] + left(u) < q[1]), to, value) };
-    };
-    eight(0, load, store);
-    eight(8, load, store);
+    let count = inside(q[0], q[1], p[0], p[1]);
+    // SAFETY: the tile was filled before the barrier; the elements inside lie in the destination and are this
+    // thread's.
+    unsafe {
+        let take = |u: u32| shared_load::<E>(at + u * step * size);
+        store_eight(0, to, stride, count, take);
+        store_eight(8, to, stride, count, take);
+    }
     sync_threads();
 }
 
-/// Eight elements: all are loaded before the first is stored.
+/// Loads eight elements of a column, from the `first`-th on, zeros from the `count`-th, and then keeps them.
+///
+/// # Safety
+/// The first `count` elements from `from`, `stride` apart, are readable.
 #[inline(always)]
-fn eight<E: Copy>(first: u32, load: impl Fn(u32) -> E, store: impl Fn(u32, E)) {
-    let [a, b, c, d] = [load(first), load(first + 1), load(first + 2), load(first + 3)];
-    let [e, f, g, h] = [load(first + 4), load(first + 5), load(first + 6), load(first + 7)];
-    store(first, a);
-    store(first + 1, b);
-    store(first + 2, c);
-    store(first + 3, d);
-    store(first + 4, e);
-    store(first + 5, f);
-    store(first + 6, g);
-    store(first + 7, h);
+unsafe fn load_eight<E: Copy>(first: u32, from: *const E, stride: u64, count: u32, keep: impl Fn(u32, E)) {
+    // SAFETY: every bit pattern is an element.
+    let zero: E = unsafe { core::mem::zeroed() };
+    let mut from = from.wrapping_add(u64::from(first) as usize * stride as usize);
+    let mut load = |u: u32| {
+        // SAFETY: by this function's contract.
+        let value = unsafe { load_if(first + u < count, from, zero) };
+        from = from.wrapping_add(stride as usize);
+        value
+    };
+    let [a, b, c, d] = [load(0), load(1), load(2), load(3)];
+    let [e, f, g, h] = [load(4), load(5), load(6), load(7)];
+    keep(first, a);
+    keep(first + 1, b);
+    keep(first + 2, c);
+    keep(first + 3, d);
+    keep(first + 4, e);
+    keep(first + 5, f);
+    keep(first + 6, g);
+    keep(first + 7, h);
+}
+
+/// Takes eight elements of a column, from the `first`-th on, and stores those before the `count`-th.
+///
+/// # Safety
+/// The first `count` elements from `to`, `stride` apart, are writable and this thread's.
+#[inline(always)]
+unsafe fn store_eight<E: Copy>(first: u32, to: *mut E, stride: u64, count: u32, take: impl Fn(u32) -> E) {
+    let [a, b, c, d] = [take(first), take(first + 1), take(first + 2), take(first + 3)];
+    let [e, f, g, h] = [take(first + 4), take(first + 5), take(first + 6), take(first + 7)];
+    let mut to = to.wrapping_add(u64::from(first) as usize * stride as usize);
+    let mut store = |u: u32, value: E| {
+        // SAFETY: by this function's contract.
+        unsafe { store_if(first + u < count, to, value) };
+        to = to.wrapping_add(stride as usize);
+    };
+    store(0, a);
+    store(1, b);
+    store(2, c);
+    store(3, d);
+    store(4, e);
+    store(5, f);
+    store(6, g);
+    store(7, h);
 }

@@ -9,7 +9,7 @@
 //! rows that repeat each other once where they lie on boundaries.
 
 use crate::divmod::{FastDivmod, FastDivmod64};
-use crate::gpu::{load_if, store16_if};
+use crate::gpu::{load_if, opaque, store16_if};
 use crate::num::{Num, put};
 use crate::rows::{BATCH, SHORT_ROW, batch, move_lanes, piecemeal};
 use crate::sweep::{for_each_batch, for_each_index};
@@ -111,7 +111,7 @@ pub unsafe fn upsample_nearest2d_forward<E: Num>(
     // SAFETY: by this function's contract.
     unsafe {
         if (y as u64 | width * size) & 15 == 0 {
-            for_each_batch::<BATCH>(rows * vectors.divisor(), tile, |first, step, end| {
+            for_each_batch::<2>(rows * vectors.divisor(), tile, |first, step, end| {
                 enlarge_aligned(source, y, vectors, scale_h, width, first, step, end);
             });
         } else if width * size >= SHORT_ROW {
@@ -128,7 +128,7 @@ pub unsafe fn upsample_nearest2d_forward<E: Num>(
     }
 }
 
-/// A batch of vectors, each for all the rows that repeat it.
+/// A pair of vectors, each for all the rows that repeat it.
 ///
 /// # Safety
 /// As for [`upsample_nearest2d_forward`], with rows of y on boundaries; the vectors are this thread's.
@@ -149,14 +149,13 @@ pub unsafe fn enlarge_aligned<E: Num>(
         let (r, vector) = vectors.divmod(if item < end { item } else { first });
         (item < end, r, vector * lanes)
     };
-    let loads = batch(|u| {
+    let load = |u: u64| {
         let (take, r, column) = place(u);
         // SAFETY: the row is inside the input.
         unsafe { source.load_if(take, r, column) }
-    });
-    batch(|u| {
+    };
+    let finish = |u: u64, load: Unaligned| {
         let (take, r, column) = place(u);
-        let load = loads[u as usize];
         let mut words = source.expand(load.words::<E>(), column);
         if take && !load.taken() {
             words = [0; 4];
@@ -176,7 +175,11 @@ pub unsafe fn enlarge_aligned<E: Num>(
             to = to.wrapping_add(width as usize);
             i += 1;
         }
-    });
+    };
+    // More in flight would cost more registers than it hides latency: the stores are most of the traffic.
+    let (near, far) = (load(0), load(1));
+    finish(0, near);
+    finish(1, far);
 }
 
 /// A batch of vectors of output rows that need not lie on boundaries; what a row has of its first and last
@@ -279,17 +282,23 @@ impl<E: Num> Windows<E> {
     /// # Safety
     /// The windows and the aligned vectors around them lie inside dy.
     #[inline(always)]
-    pub unsafe fn sums<const SCALE: usize>(&self, window: *const E, aligned: bool) -> [u32; 4] {
+    pub unsafe fn sums<const SCALE: usize, const ALIGNED: bool>(&self, window: *const E) -> [u32; 4] {
         let lanes = lanes::<E>();
         let mut sums = [E::ZERO; 16];
         let mut line = window as u64;
         let mut i = 0;
         while i < self.scale_h {
             // SAFETY: by this function's contract; a vector that the scale does not reach is not taken.
-            let load = |p: usize| unsafe { Unaligned::load_if(p < SCALE, line + 16 * p as u64) };
+            let load = |p: usize| unsafe {
+                if ALIGNED {
+                    Unaligned::load_aligned_if(p < SCALE, line + 16 * p as u64)
+                } else {
+                    Unaligned::load_if(p < SCALE, line + 16 * p as u64)
+                }
+            };
             let loads = [load(0), load(1), load(2), load(3)];
             let mut add = |p: usize| {
-                let words = if aligned { loads[p].aligned_words() } else { loads[p].words::<E>() };
+                let words = if ALIGNED { loads[p].aligned_words() } else { loads[p].words::<E>() };
                 let mut q = 0;
                 while q < lanes && p < SCALE {
                     let value = lane::<E>(&words, q).widen();
@@ -367,16 +376,21 @@ pub unsafe fn upsample_nearest2d_backward<E: Num>(
         if whole {
             // SAFETY: the vector lies in one row of dx on a boundary, its windows and the vectors around them in dy.
             unsafe {
-                let words = match scale_w {
-                    1 => windows.sums::<1>(window, aligned),
-                    2 => windows.sums::<2>(window, aligned),
-                    3 => windows.sums::<3>(window, aligned),
-                    _ => windows.sums::<4>(window, aligned),
+                let words = match (scale_w, aligned) {
+                    (1, true) => windows.sums::<1, true>(window),
+                    (2, true) => windows.sums::<2, true>(window),
+                    (3, true) => windows.sums::<3, true>(window),
+                    (_, true) => windows.sums::<4, true>(window),
+                    (1, false) => windows.sums::<1, false>(window),
+                    (2, false) => windows.sums::<2, false>(window),
+                    (3, false) => windows.sums::<3, false>(window),
+                    (_, false) => windows.sums::<4, false>(window),
                 };
                 store16_if(true, dx.wrapping_add(index as usize).cast(), words);
             }
         } else {
-            let mut j = 0;
+            // A bound that rustc cannot see keeps this short.
+            let (mut j, lanes) = (0, u64::from(opaque(lanes as u32)));
             while j < lanes {
                 if index.wrapping_add(j) < total {
                     element(index.wrapping_add(j));

@@ -62,6 +62,17 @@ impl Unaligned {
         }
     }
 
+    /// Starts the load from an address that is known to be aligned, or none.
+    ///
+    /// # Safety
+    /// When taken, 16 bytes are readable from `address` on, a multiple of 16.
+    #[inline(always)]
+    pub unsafe fn load_aligned_if(take: bool, address: u64) -> Self {
+        // SAFETY: by this function's contract.
+        let low = unsafe { load16_if(take, address as *const u8) };
+        Self { low, high: [0; 4], offset: 0, taken: take }
+    }
+
     /// Whether the loads were started.
     #[inline(always)]
     pub fn taken(self) -> bool {

@@ -30,8 +30,8 @@ pub fn config() -> ProptestConfig {
 
 /// Runs a check for random cases on the CPU.
 pub fn on_cpu(cases: impl Strategy<Value = Case>, check: fn(Case) -> Check) {
-    let result =
-        TestRunner::new(config()).run(&cases, |case| suite::on_cpu(&check(case)).map_err(TestCaseError::fail));
+    let result = TestRunner::new(config())
+        .run(&cases, |case| suite::on_cpu(&check(case)).map_err(TestCaseError::fail));
     result.unwrap_or_else(|failure| panic!("{failure}"));
 }
 

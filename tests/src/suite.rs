@@ -108,7 +108,11 @@ fn same_bits(executor: &dyn Executor, case: &Case, dtypes: &[DType], runs: usize
         }
         let outputs = recorder.outputs.into_inner().expect("no run panicked");
         assert_eq!(outputs.len(), runs);
-        assert!(outputs.iter().all(|output| *output == outputs[0]), "{check}, {dtype}, on {}", executor.name());
+        assert!(
+            outputs.iter().all(|output| *output == outputs[0]),
+            "{check}, {dtype}, on {}",
+            executor.name()
+        );
     }
 }
 

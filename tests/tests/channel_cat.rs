@@ -133,7 +133,10 @@ fn channel_cat_bwd_is_adjoint() {
 }
 
 /// Both directions, planned with the same numbers.
-fn both([chunk_c, c_total, chunk_offset]: [i32; 3], options: &LaunchOptions<'_>) -> [cotangent::Result<Launch>; 2] {
+fn both(
+    [chunk_c, c_total, chunk_offset]: [i32; 3],
+    options: &LaunchOptions<'_>,
+) -> [cotangent::Result<Launch>; 2] {
     let args = (nowhere(1), nowhere(2), chunk_c, c_total, chunk_offset);
     [
         ChannelCatForward::<f64>::new(64).prepare(&args, options),
@@ -142,7 +145,9 @@ fn both([chunk_c, c_total, chunk_offset]: [i32; 3], options: &LaunchOptions<'_>)
 }
 
 fn both_refused(extents: [i32; 3], options: &LaunchOptions<'_>, parts: &[&str]) {
-    for (result, name) in both(extents, options).into_iter().zip(["channel_cat_forward", "channel_cat_backward"]) {
+    for (result, name) in
+        both(extents, options).into_iter().zip(["channel_cat_forward", "channel_cat_backward"])
+    {
         refused(result, &[&[name], parts].concat());
     }
 }

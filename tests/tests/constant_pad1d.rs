@@ -27,7 +27,8 @@ fn constant_pad1d_fwd_equals_literal() {
     // One element cropped on the right, three added on the left.
     let kernel = ConstantPad1dForward::<i32>::new(3, -1, 64);
     // SAFETY: the input has 2·1·2 elements, the output 2·1·4.
-    unsafe { device.launch(&kernel, (x.as_ptr(), y.as_ptr(), 2, 1, 2, 4, -7), &LaunchOptions::new()) }.unwrap();
+    unsafe { device.launch(&kernel, (x.as_ptr(), y.as_ptr(), 2, 1, 2, 4, -7), &LaunchOptions::new()) }
+        .unwrap();
     assert_eq!(y.to_vec().unwrap(), [-7, -7, -7, 1, -7, -7, -7, 3]);
 }
 
@@ -148,21 +149,36 @@ fn both_refused(extents: [i32; 4], parts: &[&str]) {
 fn constant_pad1d_rejects_bad_constants() {
     for bad in [0, -1, (1 << 29) + 1] {
         let value = &bad.to_string();
-        refused(ConstantPad1dForward::<f32>::try_new(1, 1, bad), &["constant_pad1d_forward", "block_ol", value]);
-        refused(ConstantPad1dBackward::<f32>::try_new(1, 1, bad), &["constant_pad1d_backward", "block_ol", value]);
+        refused(
+            ConstantPad1dForward::<f32>::try_new(1, 1, bad),
+            &["constant_pad1d_forward", "block_ol", value],
+        );
+        refused(
+            ConstantPad1dBackward::<f32>::try_new(1, 1, bad),
+            &["constant_pad1d_backward", "block_ol", value],
+        );
     }
     // Pads may be negative, but not beyond 2²⁹ either way.
     for bad in [(1 << 29) + 1, -(1 << 29) - 1, i32::MIN] {
         let value = &bad.to_string();
-        refused(ConstantPad1dForward::<f32>::try_new(bad, 1, 64), &["constant_pad1d_forward", "pad_left", value]);
-        refused(ConstantPad1dBackward::<f32>::try_new(1, bad, 64), &["constant_pad1d_backward", "pad_right", value]);
+        refused(
+            ConstantPad1dForward::<f32>::try_new(bad, 1, 64),
+            &["constant_pad1d_forward", "pad_left", value],
+        );
+        refused(
+            ConstantPad1dBackward::<f32>::try_new(1, bad, 64),
+            &["constant_pad1d_backward", "pad_right", value],
+        );
     }
 }
 
 #[test]
 fn constant_pad1d_rejects_an_ol_that_does_not_follow() {
     for wrong in [0, 4, 7, i32::MAX] {
-        both_refused([1, 2, 5, wrong], &[&format!("ol is {wrong}, but must be l + pad_left + pad_right = 6")]);
+        both_refused(
+            [1, 2, 5, wrong],
+            &[&format!("ol is {wrong}, but must be l + pad_left + pad_right = 6")],
+        );
     }
 }
 
@@ -186,7 +202,10 @@ fn constant_pad1d_rejects_negative_extents() {
 #[test]
 fn constant_pad1d_rejects_products_beyond_64_bits() {
     let large = i32::MAX - 1;
-    both_refused([large, large, large, large + 1], &["the unpadded tensor", &large.to_string(), "8 bytes", "2^63"]);
+    both_refused(
+        [large, large, large, large + 1],
+        &["the unpadded tensor", &large.to_string(), "8 bytes", "2^63"],
+    );
 }
 
 #[test]
@@ -211,9 +230,19 @@ fn constant_pad1d_rejects_options_that_it_has_no_use_for() {
 fn constant_pad1d_rejects_edited_fields() {
     let options = LaunchOptions::new();
     let fields = (nowhere(1), nowhere(2), 1, 2, 5, 6, 0.0);
-    rejects_edits!(ConstantPad1dForward::<f64>::new(2, -1, 64), fields, options, [pad_left, pad_right, block_ol]);
+    rejects_edits!(
+        ConstantPad1dForward::<f64>::new(2, -1, 64),
+        fields,
+        options,
+        [pad_left, pad_right, block_ol]
+    );
     let fields = (nowhere(1), nowhere(2), 1, 2, 5, 6);
-    rejects_edits!(ConstantPad1dBackward::<f64>::new(2, -1, 64), fields, options, [pad_left, pad_right, block_ol]);
+    rejects_edits!(
+        ConstantPad1dBackward::<f64>::new(2, -1, 64),
+        fields,
+        options,
+        [pad_left, pad_right, block_ol]
+    );
 }
 
 #[test]

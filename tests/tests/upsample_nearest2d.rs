@@ -28,7 +28,8 @@ fn upsample_nearest2d_fwd_equals_literal() {
     // Two planes of one row each: rows twice, columns as they are.
     let kernel = UpsampleNearest2dForward::<i64>::new(2, 1, 64);
     // SAFETY: x has 2·1·1·3 elements, y 2·1·2·3.
-    unsafe { device.launch(&kernel, (x.as_ptr(), y.as_ptr(), 2, 1, 1, 3, 2, 3), &LaunchOptions::new()) }.unwrap();
+    unsafe { device.launch(&kernel, (x.as_ptr(), y.as_ptr(), 2, 1, 1, 3, 2, 3), &LaunchOptions::new()) }
+        .unwrap();
     assert_eq!(y.to_vec().unwrap(), [1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6]);
 }
 
@@ -40,7 +41,8 @@ fn upsample_nearest2d_bwd_equals_literal() {
     let dx = device.upload(&[99_i64; 6]).unwrap();
     let kernel = UpsampleNearest2dBackward::<i64>::new(2, 1, 64);
     // SAFETY: dy has 2·1·2·3 elements, dx 2·1·1·3.
-    unsafe { device.launch(&kernel, (dy.as_ptr(), dx.as_ptr(), 2, 1, 1, 3, 2, 3), &LaunchOptions::new()) }.unwrap();
+    unsafe { device.launch(&kernel, (dy.as_ptr(), dx.as_ptr(), 2, 1, 1, 3, 2, 3), &LaunchOptions::new()) }
+        .unwrap();
     assert_eq!(dx.to_vec().unwrap(), [11, 22, 33, 44, 55, 66]);
 }
 
@@ -52,7 +54,8 @@ fn upsample_nearest2d_bwd_sums_a_large_window() {
     let dx = device.zeros::<f32>(1).unwrap();
     let kernel = UpsampleNearest2dBackward::<f32>::new(99, 101, 64);
     // SAFETY: dy has 99·101 elements, dx one.
-    unsafe { device.launch(&kernel, (dy.as_ptr(), dx.as_ptr(), 1, 1, 1, 1, 99, 101), &LaunchOptions::new()) }.unwrap();
+    unsafe { device.launch(&kernel, (dy.as_ptr(), dx.as_ptr(), 1, 1, 1, 1, 99, 101), &LaunchOptions::new()) }
+        .unwrap();
     assert_relative_eq!(dx.to_vec().unwrap()[0], 999.9, max_relative = f32::EPSILON);
 }
 
@@ -238,8 +241,18 @@ fn upsample_nearest2d_rejects_options_that_it_has_no_use_for() {
 fn upsample_nearest2d_rejects_edited_fields() {
     let args = (nowhere(1), nowhere(2), 1, 2, 4, 5, 8, 15);
     let options = LaunchOptions::new();
-    rejects_edits!(UpsampleNearest2dForward::<f64>::new(2, 3, 64), args, options, [scale_h, scale_w, block_ow]);
-    rejects_edits!(UpsampleNearest2dBackward::<f64>::new(2, 3, 64), args, options, [scale_h, scale_w, block_iw]);
+    rejects_edits!(
+        UpsampleNearest2dForward::<f64>::new(2, 3, 64),
+        args,
+        options,
+        [scale_h, scale_w, block_ow]
+    );
+    rejects_edits!(
+        UpsampleNearest2dBackward::<f64>::new(2, 3, 64),
+        args,
+        options,
+        [scale_h, scale_w, block_iw]
+    );
 }
 
 #[test]

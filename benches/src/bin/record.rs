@@ -78,6 +78,13 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<ExitCode> {
+    if options.list {
+        let all = ops::ALL.iter().flat_map(|(_, cases)| cases(options.shapes.unwrap_or(Size::Full)));
+        for case in all.filter(|case| wanted(options, case)) {
+            println!("{case}");
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut place: Box<dyn Place> = match options.device.parse()? {
         Choice::Cpu => Box::new(Cpu::default()),
         Choice::Gpu(ordinal) => Box::new(Gpu::open(ordinal)?),
@@ -98,12 +105,6 @@ fn run(options: &Options) -> Result<ExitCode> {
     };
     let all: Vec<_> = ops::ALL.iter().flat_map(|(_, cases)| cases(size)).collect();
     let cases: Vec<_> = all.iter().filter(|case| wanted(options, case)).collect();
-    if options.list {
-        for case in cases {
-            println!("{case}");
-        }
-        return Ok(ExitCode::SUCCESS);
-    }
     if cases.is_empty() {
         println!("No case is left. The operations are {}.", ops::ALL.map(|(op, _)| op).join(", "));
         return Ok(ExitCode::FAILURE);

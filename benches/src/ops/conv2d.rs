@@ -242,22 +242,17 @@ const SHAPES: [[i32; 9]; 15] = [
 /// How many of them are the yardstick's.
 const YARDSTICK: usize = 9;
 
-/// Groups of a depthwise convolution stay as many as its channels.
+/// The shape with smaller extents. Groups of a depthwise convolution stay as many as its channels.
 fn limited(size: Size, [b, c_in, c_out, h, w, k, stride, pad, g]: [i32; 9]) -> Conv2d {
-    let small = if size == Size::Full { g } else { g.min(4) };
-    let limit = |channels: i32| small * size.limit(channels / g, 8);
-    let (c_in, c_out) = (limit(c_in), limit(c_out));
-    Conv2d {
-        b: size.limit(b, 2),
-        c_in,
-        c_out,
-        h: size.limit(h, 24),
-        w: size.limit(w, 24),
-        k,
-        stride,
-        pad,
-        g: small,
-    }
+    // A convolution of a few elements an axis is not small: there are seven axes.
+    let [groups, channels, batch, image] = match size {
+        Size::Tiny => [3, 3, 2, 9],
+        Size::Small => [4, 8, 2, 24],
+        Size::Full => [i32::MAX; 4],
+    };
+    let groups = g.min(groups);
+    let [c_in, c_out] = [c_in, c_out].map(|c| groups * (c / g).min(channels));
+    Conv2d { b: b.min(batch), c_in, c_out, h: h.min(image), w: w.min(image), k, stride, pad, g: groups }
 }
 
 /// The cases.

@@ -28,8 +28,7 @@ impl Cpu {
     /// Where bytes of the block lie.
     fn at(&self, offset: u64, bytes: u64) -> Result<*mut u8> {
         if offset.checked_add(bytes).is_none_or(|end| end > self.reserved()) {
-            let case = format!("{bytes} bytes from {offset} of the block");
-            return Err(Error::Room { case, needs: offset.saturating_add(bytes), room: self.reserved() });
+            return Err(Error::Room { needs: offset.saturating_add(bytes), room: self.reserved() });
         }
         Ok((self.base() + offset) as *mut u8)
     }
@@ -58,7 +57,7 @@ impl Place for Cpu {
 
     fn reserve(&mut self, bytes: u64) -> Result<()> {
         if bytes > ROOM {
-            return Err(Error::Room { case: "the block".to_owned(), needs: bytes, room: ROOM });
+            return Err(Error::Room { needs: bytes, room: ROOM });
         }
         // One more, so that the base can lie on a boundary.
         self.block = (0..=bytes.div_ceil(256)).map(|_| UnsafeCell::new([0; 32])).collect();

@@ -130,7 +130,7 @@ impl Report<'_> {
     }
 
     fn miss(&self, case: &Case, us: f64) -> Option<String> {
-        if let Some(least) = case.kind.least_percent() {
+        if let Some(least) = case.least_percent() {
             let percent = 100.0 * gbps(case.bytes(), us) / self.ceiling.copy_gbps();
             return (percent < least)
                 .then(|| format!("{case}: {percent:.1} % of a copy's speed, not {least:.0} %"));

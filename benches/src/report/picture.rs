@@ -7,6 +7,9 @@ use crate::error::{Error, Result};
 
 const SIZE: (u32, u32) = (1200, 560);
 
+/// Cases that move no more than this are left out.
+const SMALL_BYTES: u64 = 64 << 10;
+
 /// A colour an operation or element type, told apart by people who do not see all colours.
 /// Source: M. Okabe and K. Ito, "Color universal design", 2008.
 const COLOURS: [RGBColor; 5] = [
@@ -33,7 +36,9 @@ pub(super) fn svg(report: &Report<'_>) -> Result<String> {
         root.fill(&WHITE).map_err(drawing)?;
         let (left, right) = root.split_horizontally(SIZE.0 / 2);
         let rows = report.rows();
-        let (computing, moving): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.tflops.is_some());
+        // Problems of a few kilobytes are near neither limit.
+        let large = rows.iter().filter(|row| row.case.bytes() > SMALL_BYTES);
+        let (computing, moving): (Vec<_>, Vec<_>) = large.partition(|row| row.tflops.is_some());
         bandwidth(&left, report, &moving)?;
         roofline(&right, report, &computing)?;
         root.present().map_err(drawing)?;
@@ -43,7 +48,13 @@ pub(super) fn svg(report: &Report<'_>) -> Result<String> {
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
-/// One point of a series.
+/// A label without digits that say nothing.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn plain(value: &f64) -> String {
+    value.to_string()
+}
+
+/// A series.
 type Points = Vec<(f64, f64)>;
 
 /// A range of a logarithmic axis around some values.
@@ -57,7 +68,7 @@ fn around(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
 fn bandwidth(area: &Area<'_>, report: &Report<'_>, rows: &[&Row<'_>]) -> Result<()> {
     let copy = report.ceiling.copy_gbps();
     let megabytes = |row: &Row<'_>| row.case.bytes() as f64 / 1e6;
-    let x = around(rows.iter().map(|row| megabytes(row)).chain([1.0]));
+    let x = around(rows.iter().map(|row| megabytes(row)));
     let fastest = rows.iter().map(|row| row.gbps).fold(copy, f64::max);
     let mut chart = ChartBuilder::on(area)
         .caption(format!("{}: moving bytes", report.gpu), ("sans-serif", 18))
@@ -67,7 +78,8 @@ fn bandwidth(area: &Area<'_>, report: &Report<'_>, rows: &[&Row<'_>]) -> Result<
         .build_cartesian_2d((x.0..x.1).log_scale(), 0.0..fastest * 1.12)
         .map_err(drawing)?;
     let axes = &mut chart.configure_mesh();
-    axes.x_desc("megabytes read and written").y_desc("GB/s").max_light_lines(0).draw().map_err(drawing)?;
+    axes.x_desc("megabytes read and written").y_desc("GB/s").max_light_lines(0);
+    axes.x_label_formatter(&plain).y_label_formatter(&plain).draw().map_err(drawing)?;
     let limit = [(x.0, copy), (x.1, copy)];
     chart
         .draw_series(LineSeries::new(limit, BLACK.stroke_width(2)))
@@ -110,7 +122,8 @@ fn roofline(area: &Area<'_>, report: &Report<'_>, rows: &[&Row<'_>]) -> Result<(
         .build_cartesian_2d((x.0..x.1).log_scale(), (y.0..y.1).log_scale())
         .map_err(drawing)?;
     let axes = &mut chart.configure_mesh();
-    axes.x_desc("operations a byte").y_desc("TFLOP/s").max_light_lines(0).draw().map_err(drawing)?;
+    axes.x_desc("operations a byte").y_desc("TFLOP/s").max_light_lines(0);
+    axes.x_label_formatter(&plain).y_label_formatter(&plain).draw().map_err(drawing)?;
     let top = rates.clone().map(|(_, tflops)| tflops).fold(f64::NAN, f64::max);
     // The slope of the copy, from the left edge or the bottom to the highest roof or the top.
     let at = |y: f64| y * 1e3 / copy;
@@ -148,7 +161,7 @@ fn roofline(area: &Area<'_>, report: &Report<'_>, rows: &[&Row<'_>]) -> Result<(
         let ours = of_type.filter_map(|row| Some((intensity(row), row.tflops?))).collect();
         points(&mut chart, dtype.name(), colour, ours, true)?;
     }
-    legend(&mut chart, SeriesLabelPosition::UpperLeft)
+    legend(&mut chart, SeriesLabelPosition::LowerRight)
 }
 
 type Chart<'a, X, Y> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>;

@@ -55,7 +55,7 @@ pub fn summary(report: &Report<'_>) -> String {
             key(row) == (op, direction, dtype) && row.peer.map_or("", |(peer, _)| peer) == peer
         };
         let rows: Vec<_> = rows.iter().filter(of_group).collect();
-        let bound = rows.iter().filter(|row| row.case.kind.least_percent().is_some());
+        let bound = rows.iter().filter(|row| row.case.least_percent().is_some());
         let lowest = bound.map(|row| row.pct_copy).min_by(f64::total_cmp);
         let ratios: Vec<_> = rows.iter().filter_map(|row| row.ratio()).collect();
         let shown = |value: Option<f64>, digits: usize| {

@@ -32,7 +32,7 @@ struct Options {
     #[arg(long, default_value = "auto")]
     device: String,
     /// Passes over the training set.
-    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, default_value_t = 80, value_parser = clap::value_parser!(u16).range(1..))]
     epochs: u16,
     /// The element type that the network computes in; weights are kept in f32.
     #[arg(long, value_enum, default_value_t = Type::F32)]

@@ -16,8 +16,8 @@ use cotangent::{Float, Num, Result, Stream, Tensor, TensorMut, TensorRef};
 use crate::data::{CLASSES, PIXELS, SIDE};
 use crate::timing::Timing;
 
-const SKIP: usize = 12;
-const DEEP: usize = 24;
+const SKIP: usize = 16;
+const DEEP: usize = 32;
 const HALF: usize = SIDE / 2;
 const FLAT: usize = DEEP * HALF * HALF;
 const PADS: [i32; 2] = [1, 2];

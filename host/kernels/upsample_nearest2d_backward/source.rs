@@ -51,16 +51,21 @@ pub unsafe fn upsample_nearest2d_backward<E: Num>(
         if whole {
             // SAFETY: the vector lies in one row of dx on a boundary, its windows and the vectors around them in dy.
             unsafe {
-                let words = match scale_w {
-                    1 => windows.sums::<1>(window, aligned),
-                    2 => windows.sums::<2>(window, aligned),
-                    3 => windows.sums::<3>(window, aligned),
-                    _ => windows.sums::<4>(window, aligned),
+                let words = match (scale_w, aligned) {
+                    (1, true) => windows.sums::<1, true>(window),
+                    (2, true) => windows.sums::<2, true>(window),
+                    (3, true) => windows.sums::<3, true>(window),
+                    (_, true) => windows.sums::<4, true>(window),
+                    (1, false) => windows.sums::<1, false>(window),
+                    (2, false) => windows.sums::<2, false>(window),
+                    (3, false) => windows.sums::<3, false>(window),
+                    (_, false) => windows.sums::<4, false>(window),
                 };
                 store16_if(true, dx.wrapping_add(index as usize).cast(), words);
             }
         } else {
-            let mut j = 0;
+            // A bound that rustc cannot see keeps this short.
+            let (mut j, lanes) = (0, u64::from(opaque(lanes as u32)));
             while j < lanes {
                 if index.wrapping_add(j) < total {
                     element(index.wrapping_add(j));

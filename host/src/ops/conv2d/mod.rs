@@ -1,5 +1,6 @@
 //! 2-D convolution and its two gradients.
 
+mod channels;
 pub(super) mod checked;
 mod plan;
 mod reference;

@@ -9,22 +9,22 @@ use crate::kernel::{Kernel, LaunchOptions};
 use crate::ops::memory::{for_each_plane, input, output, store};
 
 /// A convolution's numbers, as sizes.
-struct Conv {
-    kh: usize,
-    kw: usize,
-    stride_h: usize,
-    stride_w: usize,
-    pad_h: usize,
-    pad_w: usize,
-    b: usize,
-    c_in: usize,
-    c_out: usize,
-    cig: usize,
-    cog: usize,
-    h: usize,
-    w: usize,
-    oh: usize,
-    ow: usize,
+pub(super) struct Conv {
+    pub(super) kh: usize,
+    pub(super) kw: usize,
+    pub(super) stride_h: usize,
+    pub(super) stride_w: usize,
+    pub(super) pad_h: usize,
+    pub(super) pad_w: usize,
+    pub(super) b: usize,
+    pub(super) c_in: usize,
+    pub(super) c_out: usize,
+    pub(super) cig: usize,
+    pub(super) cog: usize,
+    pub(super) h: usize,
+    pub(super) w: usize,
+    pub(super) oh: usize,
+    pub(super) ow: usize,
 }
 
 macro_rules! conv {
@@ -92,11 +92,11 @@ fn products<D: Num>(sums: &mut [D::Sum], dy: &[D], x: &[D], stride: usize) {
 }
 
 impl Conv {
-    fn rows(&self, i: usize) -> Range<usize> {
+    pub(super) fn rows(&self, i: usize) -> Range<usize> {
         inside(self.oh, self.stride_h, i, self.pad_h, self.h)
     }
 
-    fn columns(&self, j: usize) -> Range<usize> {
+    pub(super) fn columns(&self, j: usize) -> Range<usize> {
         inside(self.ow, self.stride_w, j, self.pad_w, self.w)
     }
 
@@ -118,6 +118,9 @@ impl Conv {
     }
 
     fn forward<D: Num>(&self, x: &[D], w: &[D], y: &mut [MaybeUninit<D>]) {
+        if self.runs_along(self.cog) {
+            return self.forward_along_channels(x, w, y);
+        }
         let (image, filter) = (self.h * self.w, self.kh * self.kw);
         for_each_plane(y, self.oh * self.ow, &|bc, y| {
             let (batch, co) = (bc / self.c_out, bc % self.c_out);
@@ -149,6 +152,10 @@ impl Conv {
     /// # Safety
     /// To accumulate, `dx` is initialised.
     unsafe fn dx<D: Num>(&self, dy: &[D], w: &[D], dx: &mut [MaybeUninit<D>], accumulate: bool) {
+        if self.runs_along(self.cig) {
+            // SAFETY: by this function's contract.
+            return unsafe { self.dx_along_channels(dy, w, dx, accumulate) };
+        }
         let (result, filter) = (self.oh * self.ow, self.kh * self.kw);
         for_each_plane(dx, (self.h * self.w).max(1), &|bc, dx| {
             let (batch, ci) = (bc / self.c_in, bc % self.c_in);
@@ -181,6 +188,10 @@ impl Conv {
     /// # Safety
     /// To accumulate, `dw` is initialised.
     unsafe fn dw<D: Num>(&self, dy: &[D], x: &[D], dw: &mut [MaybeUninit<D>], accumulate: bool) {
+        if self.runs_along(self.cog) {
+            // SAFETY: by this function's contract.
+            return unsafe { self.dw_along_channels(dy, x, dw, accumulate) };
+        }
         let (result, image) = (self.oh * self.ow, self.h * self.w);
         for_each_plane(dw, self.kh * self.kw, &|filter, dw| {
             let (co, n) = (filter / self.cig, filter % self.cig);

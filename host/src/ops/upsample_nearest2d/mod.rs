@@ -107,7 +107,7 @@ fn plan_forward<D: Element>(
     // Where rows lie on boundaries, those that repeat each other are made together.
     let together = (y as u64 | (ow as u64 * size_of::<D>() as u64)).is_multiple_of(16);
     let made = if together { large / i64::from(kernel.scale_h) } else { large };
-    plan.sweeps_vectors(made, i64::from(kernel.block_ow), 4);
+    plan.sweeps_vectors(made, i64::from(kernel.block_ow), 2);
     plan.computes(large);
     Ok(())
 }

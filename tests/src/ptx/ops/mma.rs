@@ -137,12 +137,7 @@ fn multiply(shape: Shape, left: &[f64; 256], right: &[f64; 16 * N], sums: &mut [
 /// The host must have the `avx` and `fma` features.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx,fma")]
-unsafe fn multiply_wide(
-    shape: Shape,
-    left: &[[f64; 16]; 16],
-    right: &[[f64; N]; 16],
-    sums: &mut [[f64; N]; 16],
-) {
+unsafe fn multiply_wide(shape: Shape, left: &[f64; 256], right: &[f64; 16 * N], sums: &mut [f64; 16 * N]) {
     multiply_plain(shape, left, right, sums);
 }
 

@@ -1,0 +1,8 @@
+use cotangent::{Device, Tensor, ops};
+
+fn main() {
+    let stream = Device::cpu().stream().unwrap();
+    let x = Tensor::<f32>::zeros(&stream, &[4]).unwrap();
+    let mut y = Tensor::<f64>::zeros(&stream, &[4]).unwrap();
+    ops::relu_into(&stream, &x, &mut y).unwrap();
+}

@@ -1,0 +1,13 @@
+//! The kernel contract: what each kernel says of itself, what its modules export, and what its launches are
+//! made of. Only `equivalence` executes anything.
+
+mod catalogue;
+mod constants;
+mod custom_ptx;
+mod divisors;
+mod equivalence;
+mod freshness;
+mod geometry;
+mod names;
+mod parameters;
+mod specialised;
