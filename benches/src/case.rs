@@ -39,6 +39,8 @@ impl Direction {
 pub enum Math {
     /// As the element type says.
     Ieee,
+    /// f32 with operands rounded to TF32.
+    Tf32,
 }
 
 impl Math {
@@ -46,6 +48,7 @@ impl Math {
     pub fn name(self) -> &'static str {
         match self {
             Self::Ieee => "ieee",
+            Self::Tf32 => "tf32",
         }
     }
 }
@@ -274,6 +277,14 @@ impl Case {
         if transposed && self.dtype.size() == 1 { None } else { self.kind.least_percent() }
     }
 
+    /// The element type, with the arithmetic where it is not the type's own.
+    pub fn precision(&self) -> &'static str {
+        match self.math {
+            Math::Ieee => self.dtype.name(),
+            Math::Tf32 => "f32 tf32",
+        }
+    }
+
     /// Whether the arithmetic is worth a word: copies have none.
     pub fn math(&self) -> Option<Math> {
         self.operations().map(|_| self.math)
@@ -282,7 +293,8 @@ impl Case {
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {} [{}]", self.problem.op(), self.direction.name(), self.dtype, self.shape())
+        let (op, direction) = (self.problem.op(), self.direction.name());
+        write!(f, "{op} {direction} {} [{}]", self.precision(), self.shape())
     }
 }
 
@@ -336,6 +348,18 @@ impl Table {
                 });
             }
         }
+        self
+    }
+
+    /// Adds a convolution of f32 with operands rounded to TF32.
+    pub fn add_tf32<P: Problem + Clone + 'static>(
+        &mut self,
+        directions: &[Direction],
+        problem: &P,
+    ) -> &mut Self {
+        let first = self.cases.len();
+        self.add(Kind::Compute, directions, &[DType::F32], problem);
+        self.cases[first..].iter_mut().for_each(|case| case.math = Math::Tf32);
         self
     }
 

@@ -144,7 +144,7 @@ fn group<'a>(
         prepared.verify(pattern).map_err(|error| error.of(case))?;
         let (mut burst, launches) = prepared.sized_burst(protocol).map_err(|error| error.of(case))?;
         let mut times = Vec::new();
-        let id = format!("{} {} {}", case.direction.name(), case.dtype, case.shape());
+        let id = format!("{} {} {}", case.direction.name(), case.precision(), case.shape());
         group.bench_function(id, |bencher| {
             bencher.iter_custom(|wanted| {
                 let bursts = wanted.div_ceil(launches as u64);

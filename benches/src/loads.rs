@@ -49,7 +49,7 @@ impl Cost {
 pub fn measure(gpu: &Gpu) -> Result<Vec<Cost>> {
     let ordinal = gpu.driver_device().info().ordinal;
     let base = unused_block();
-    let load = |block: i32| timed(|| load(gpu.device(), &gpu.options(), block));
+    let load = |block: i32| load_us(gpu.device(), &gpu.options(), block);
     // The driver starts its compiler with the first module.
     load(base)?;
     let mut compiled = (1..=COMPILED as i32).map(|i| load(base + i)).collect::<Result<Vec<_>>>()?;
@@ -87,7 +87,7 @@ fn serve(request: &str) -> Result<f64> {
         ("cpu", _) => Device::cpu(),
         _ => return Err(unreadable()),
     };
-    timed(|| load(&device, &LaunchOptions::new(), block))
+    load_us(&device, &LaunchOptions::new(), block)
 }
 
 /// Asks a process of its own for the time of a load.
@@ -113,11 +113,13 @@ fn timed(work: impl FnOnce() -> Result<()>) -> Result<f64> {
     Ok(start.elapsed().as_secs_f64() * 1e6)
 }
 
-/// Loads a kernel that is not launched. Building its struct, which makes its source, is not part of a load.
-fn load(device: &Device, options: &LaunchOptions<'_>, block: i32) -> Result<()> {
+/// Microseconds of loading a kernel that is not launched. Building its struct, which makes its source, is no part
+/// of that.
+fn load_us(device: &Device, options: &LaunchOptions<'_>, block: i32) -> Result<f64> {
     let kernel = ChannelCatForward::<f32>::try_new(block)?;
     let (x, y) = ((1_u64 << 40) as *mut f32, (1_u64 << 41) as *mut f32);
-    Ok(device.load(&kernel, (x, y, 64, 128, 0), &options.rows(64))?)
+    let options = options.rows(64);
+    timed(|| Ok(device.load(&kernel, (x, y, 64, 128, 0), &options)?))
 }
 
 /// The median microseconds that launching a small kernel costs the host.

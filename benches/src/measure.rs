@@ -1,10 +1,10 @@
 //! One case from nothing to a time: memory, verification, bursts, the median.
 
-use cotangent::Workspace;
 use cotangent::verify::{AnyKernel, Call, encode, kernel};
+use cotangent::{MathMode, Workspace};
 use serde::Serialize;
 
-use crate::case::{Buffer, Case, Kind};
+use crate::case::{Buffer, Case, Kind, Math};
 use crate::check::{self, FILL, POISON};
 use crate::error::{Error, Result};
 use crate::pattern::Pattern;
@@ -160,6 +160,9 @@ impl<'a> Prepared<'a> {
         let mut options = self.place.options();
         if let Some(rows) = self.case.problem.rows() {
             options = options.rows(rows);
+        }
+        if self.case.math == Math::Tf32 {
+            options = options.math(MathMode::Tf32);
         }
         if self.layout.workspace_bytes > 0 && self.place.gpu().is_some() {
             let (address, bytes) = (self.place.base(), self.layout.workspace_bytes);

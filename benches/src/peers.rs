@@ -142,7 +142,10 @@ pub fn run(
 /// Runs one script; its messages go where this process's go.
 fn run_script(python: &str, script: &Path, input: &Path, output: &Path, limit: Duration) -> Result<()> {
     file(output, File::create(output))?;
-    let child = Command::new(python).arg(script).arg(input).arg(output).stdin(Stdio::null()).spawn();
+    let mut command = Command::new(python);
+    command.arg(script).arg(input).arg(output).stdin(Stdio::null());
+    // The scripts' folder stays as it is.
+    let child = command.env("PYTHONDONTWRITEBYTECODE", "1").spawn();
     let mut child = file(Path::new(python), child)?;
     let start = Instant::now();
     let status: ExitStatus = loop {

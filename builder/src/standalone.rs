@@ -14,9 +14,10 @@ use crate::ptx::{self, split};
 use crate::toolchain::{self, Toolchain};
 use crate::workspace::Workspace;
 
-/// What is put in front of a kernel's source; one line, so that the compiler's messages count lines from two.
-const PREAMBLE: &str =
-    "#![no_std] #![feature(abi_ptx, asm_experimental_arch)] use cotangent_device::prelude::*;\n";
+/// What is put in front of a kernel's source; one line, so that the compiler's messages count lines from two. The
+/// shared array's declaration is the device crate's, which stays behind in its library.
+const PREAMBLE: &str = "#![no_std] #![feature(abi_ptx, asm_experimental_arch)] use cotangent_device::prelude::*; \
+     core::arch::global_asm!(\".extern .shared .align 128 .b8 cotangent_shared[];\");\n";
 
 /// A compiler for kernels' sources, with the device crate built as the library that they use.
 pub struct SourceCompiler {

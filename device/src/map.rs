@@ -27,7 +27,7 @@ pub unsafe fn zip<E: Num>(
     f: impl Fn(u64, E, E) -> E,
 ) {
     let lanes = lanes::<E>() as u64;
-    let aligned = (x as u64 | z as u64 | y as u64) & 15 == 0;
+    let aligned = (x as u64 | z as u64 | y as u64).is_multiple_of(16);
     let vectors = if aligned { total / lanes } else { 0 };
     let tile = (block as u64).div_ceil(lanes);
     for_each_batch::<BATCH>(vectors, tile, |first, step, end| {

@@ -84,7 +84,7 @@ pub fn is_nan<R: Real>(a: R) -> bool {
 macro_rules! real {
     (
         $ty:ident, $bits:ident, $int:ident, $fma:path;
-        fraction $fraction:literal, bias $bias:literal, magic $magic:literal, sqrt_half $sqrt_half:literal;
+        fraction $fraction:literal, bias $bias:literal, magic $magic:literal;
         exp from $lowest:literal to $highest:literal, ln2 $ln2_high:literal + $ln2_low:literal,
         taylor [$($taylor:expr),+];
         ln scale $scale:literal by 2^$scale_bits:literal, artanh [$($artanh:expr),+]
@@ -109,7 +109,7 @@ macro_rules! real {
             fn to_odd_f32(self) -> f32 {
                 let nearest = self as f32;
                 let back = nearest as $ty;
-                if back == self || is_nan(self) {
+                if is_nan(self) || back.to_bits() == self.to_bits() {
                     return nearest;
                 }
                 let outside = back.abs() > self.abs();
@@ -147,15 +147,14 @@ macro_rules! real {
 
             #[inline(always)]
             fn ln(self) -> Self {
-                if !(self > 0.0) {
-                    return if self == 0.0 { $ty::NEG_INFINITY } else { $ty::NAN };
-                }
-                if self == $ty::INFINITY {
-                    return self;
+                if self <= 0.0 || self.to_bits() >= $ty::INFINITY.to_bits() {
+                    // Zero, infinity and NaN by their limits; below zero there is none.
+                    let limit = if self < 0.0 { $ty::NAN } else { self };
+                    return if self == 0.0 { $ty::NEG_INFINITY } else { limit };
                 }
                 let small = self < $ty::MIN_POSITIVE;
                 let x = if small { self * $scale } else { self };
-                let root = ($sqrt_half as $ty).to_bits() as $int;
+                let root = core::$ty::consts::FRAC_1_SQRT_2.to_bits() as $int;
                 let bits = x.to_bits() as $int;
                 let n = bits.wrapping_sub(root) >> $fraction;
                 let m = $ty::from_bits(bits.wrapping_sub(n << $fraction) as $bits);
@@ -176,8 +175,8 @@ macro_rules! real {
 // The high part of ln 2 has so few bits that its products with n are exact.
 real! {
     f32, u32, i32, gpu::fma_f32;
-    fraction 23, bias 127, magic 12_582_912.0, sqrt_half 0.707_106_77;
-    exp from -104.0 to 89.0, ln2 0.693_359_375 + -2.121_944_4e-4,
+    fraction 23, bias 127, magic 12_582_912.0;
+    exp from -104.0 to 89.0, ln2 0.693_359_4 + -2.121_944_4e-4,
     taylor [
         1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0
     ];
@@ -186,7 +185,7 @@ real! {
 
 real! {
     f64, u64, i64, gpu::fma_f64;
-    fraction 52, bias 1023, magic 6_755_399_441_055_744.0, sqrt_half 0.707_106_781_186_547_6;
+    fraction 52, bias 1023, magic 6_755_399_441_055_744.0;
     exp from -746.0 to 710.0, ln2 0.693_147_180_369_123_8 + 1.908_214_929_270_587_7e-10,
     taylor [
         1.0 / 6_227_020_800.0, 1.0 / 479_001_600.0, 1.0 / 39_916_800.0, 1.0 / 3_628_800.0, 1.0 / 362_880.0,

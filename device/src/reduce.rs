@@ -22,7 +22,7 @@ pub unsafe fn across_block<A: Copy>(value: A, join: impl Fn(A, A) -> A) -> A {
         sync_threads();
         let mut width = threads;
         while width > 1 {
-            let half = (width + 1) / 2;
+            let half = width.div_ceil(2);
             if thread + half < width {
                 let joined = join(shared_load(thread * size), shared_load((thread + half) * size));
                 shared_store(thread * size, joined);

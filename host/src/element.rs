@@ -233,9 +233,22 @@ macro_rules! float {
     )* };
 }
 
+/// An f32 that rounds on to 16 bits as `x` itself would: towards zero, with the last bit set if that lost anything.
+///
+/// The conversions of `half` round twice on the way from f64, or drop low bits.
+fn to_odd(x: f64) -> f32 {
+    let nearest = x as f32;
+    let back = f64::from(nearest);
+    if x.is_nan() || back.to_bits() == x.to_bits() {
+        return nearest;
+    }
+    let outside = back.abs() > x.abs();
+    f32::from_bits((nearest.to_bits() - u32::from(outside)) | 1)
+}
+
 float! {
-    f16 F16 f16::to_f64, f16::from_f64;
-    bf16 Bf16 bf16::to_f64, bf16::from_f64;
+    f16 F16 f16::to_f64, |x: f64| f16::from_f32(to_odd(x));
+    bf16 Bf16 bf16::to_f64, |x: f64| bf16::from_f32(to_odd(x));
     f32 F32 f64::from, |x: f64| x as f32;
     f64 F64 |x: f64| x, |x: f64| x;
 }

@@ -72,13 +72,11 @@ impl Stream {
             }
         };
         let mut recording = self.recording();
-        match recording.failed.take() {
-            Some(failed) => Err(Error::CaptureFailed(failed)),
-            None => {
-                let uses = std::mem::take(&mut recording.uses);
-                Ok(Graph { work: recorded, uses, device: self.device().clone() })
-            }
+        if let Some(failed) = recording.failed.take() {
+            return Err(Error::CaptureFailed(failed));
         }
+        let uses = std::mem::take(&mut recording.uses);
+        Ok(Graph { work: recorded, uses, device: self.device().clone() })
     }
 }
 
@@ -114,7 +112,8 @@ impl Graph {
                     storage.use_on(queue)?;
                 }
                 // SAFETY: the graph keeps its buffers alive, and the stream is ordered behind their other users.
-                Ok(unsafe { graph.launch(queue)? })
+                unsafe { graph.launch(queue)? };
+                Ok(())
             }
         }
     }
@@ -126,6 +125,6 @@ impl fmt::Debug for Graph {
             .field("device", &self.device)
             .field("nodes", &self.nodes())
             .field("tensors", &self.uses.len())
-            .finish()
+            .finish_non_exhaustive()
     }
 }

@@ -78,6 +78,7 @@ pub(crate) fn check_complete(kernel: &KernelInfo, ptx: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::{Constant, Family};
 
     fn value(name: &str) -> Option<i64> {
         match name {
@@ -93,6 +94,48 @@ mod tests {
         let ptx = "mov.b32 %r1, __spec_sh;\nmov.b32 %r2, __spec_sh_magic;\nmov.b32 %r3, __spec_pad;";
         let filled = fill(ptx, value).expect("every hole has a value");
         assert_eq!(filled, "mov.b32 %r1, 2;\nmov.b32 %r2, 4294967295;\nmov.b32 %r3, -3;");
+    }
+
+    const KERNEL: KernelInfo = KernelInfo {
+        name: "scaled",
+        family: Family::Copy,
+        source: "",
+        args: &[],
+        hidden: &[],
+        constants: &[Constant { name: "pad", divisor: false }, Constant { name: "sh", divisor: true }],
+        modules: &[],
+    };
+
+    fn problem(ptx: &'static str, constants: &[i32]) -> String {
+        match specialise(&KERNEL, &Module { kind: "b32", target: "sm_70", ptx }, constants) {
+            Err(Error::Module { kernel: "scaled", problem }) => problem,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn specialise_rejects_a_wrong_number_of_constants() {
+        for constants in [&[][..], &[1], &[1, 2, 3]] {
+            let problem = problem("mov.b32 %r1, __spec_pad;", constants);
+            assert!(problem.contains("takes 2 constants") && problem.contains(&constants.len().to_string()));
+        }
+    }
+
+    #[test]
+    fn specialise_rejects_a_hole_of_no_constant() {
+        // A magic number is a divisor's alone, and a longer name is another name.
+        for hole in ["__spec_kh", "__spec_pad_magic", "__spec_padded", "__spec_sh_magic2", "__spec_SH"] {
+            let ptx = format!("mov.b32 %r1, __spec_pad;\nmov.b32 %r2, {hole};").leak();
+            let problem = problem(ptx, &[-3, 2]);
+            assert!(problem.contains(hole), "{problem}");
+        }
+    }
+
+    #[test]
+    fn specialise_takes_a_module_that_has_no_use_for_a_constant() {
+        let module = Module { kind: "b32", target: "sm_70", ptx: "mov.b32 %r1, __spec_sh_shift;" };
+        let filled = specialise(&KERNEL, &module, &[-3, 5]).expect("every hole is a constant's");
+        assert_eq!(filled, "mov.b32 %r1, 3;");
     }
 
     #[test]

@@ -52,7 +52,9 @@ fn list_has_every_kernel_with_its_constants_types_and_modules() {
         let found = text.lines().find(|line| line.contains(&format!("| {name} ")));
         found.unwrap_or_else(|| panic!("{name} is not in {text}")).to_owned()
     };
-    kernels().into_iter().for_each(|name| drop(line(name)));
+    for name in kernels() {
+        line(name);
+    }
     let pad = line("constant_pad1d_forward");
     for part in ["pad_left, pad_right, block_ol", "i8, i16, i32", "bf16, f32, f64", "sm_70: b8 b16 b32 b64"] {
         assert!(pad.contains(part), "{pad}");

@@ -1,4 +1,4 @@
-//! The recommended blocks fill a block of 256 threads, in every element type.
+//! The recommended blocks cover 4,096 bytes of results, in every element type.
 
 use cotangent::launch::Geometry;
 use cotangent::{
@@ -19,10 +19,11 @@ fn buffers<D>() -> (*mut D, *mut D) {
     ((1_u64 << 40) as *mut D, (1_u64 << 41) as *mut D)
 }
 
-/// Threads a block, and 16-byte vectors of the result a thread, for results of `bytes` bytes.
+/// A block for each 4,096 bytes of `bytes` bytes of results, of as many threads as take `vectors` 16-byte vectors
+/// each.
 fn check(geometry: Geometry, bytes: u64, vectors: u64) {
-    assert_eq!(geometry.block_x, 256, "{geometry:?}");
-    let blocks = bytes / 16 / (256 * vectors);
+    assert_eq!(u64::from(geometry.block_x), 256 / vectors, "{geometry:?}");
+    let blocks = bytes / 4096;
     // One block more takes the vector that an unaligned base would add.
     assert!((blocks..=blocks + 1).contains(&u64::from(geometry.grid_x)), "{geometry:?}, not {blocks} blocks");
 }
@@ -38,7 +39,7 @@ fn vector_kernels<D: Num>() {
     let pad = ConstantPad1dBackward::<D>::recommended(16, 16);
     check(geometry(&pad, &(from, to, 4, 256, 4096, 4128)), 4 * 256 * 4096 * size, 4);
     let up = UpsampleNearest2dForward::<D>::recommended(2, 2);
-    check(geometry(&up, &(from, to, 4, 4, 256, 256, 512, 512)), 16 * 512 * 512 * size, 2);
+    check(geometry(&up, &(from, to, 4, 4, 256, 256, 512, 512)), 16 * 256 * 512 * size, 2);
     let up = UpsampleNearest2dBackward::<D>::recommended(2, 2);
     check(geometry(&up, &(from, to, 4, 4, 256, 256, 512, 512)), 16 * 256 * 256 * size, 1);
     let flat = geometry(&FlattenForward::<D>::recommended(), &(from, to, 4096, 4096, 4096, 1));
@@ -48,7 +49,7 @@ fn vector_kernels<D: Num>() {
 }
 
 #[test]
-fn recommended_blocks_fill_256_threads() {
+fn recommended_blocks_cover_4096_bytes() {
     vector_kernels::<u8>();
     vector_kernels::<f16>();
     vector_kernels::<bf16>();

@@ -5,3 +5,8 @@ pub mod executor;
 pub mod ptx;
 pub mod random;
 pub mod suite;
+
+/// The README's programs, run as doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;

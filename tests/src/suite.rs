@@ -231,9 +231,9 @@ macro_rules! rejects_edits {
 ///
 /// # Errors
 /// As there.
-pub fn prepare<'a, K: Kernel>(
+pub fn prepare<K: Kernel>(
     kernel: &K,
-    args: &K::Args<'a>,
+    args: &K::Args<'_>,
     options: &LaunchOptions<'_>,
 ) -> cotangent::Result<Launch> {
     kernel.prepare(args, options)

@@ -96,7 +96,7 @@ proptest! {
     fn channel_cat_fwd_matches_formula(case in any_case("channel_cat_forward")) {
         let [chunk, total, first] = <[i32; 3]>::try_from(&*case.extents).unwrap();
         let rows = case.rows.unwrap();
-        let input: Vec<u16> = (0..rows as u32 * chunk as u32).map(|i| (i * 40_503 >> 3) as u16).collect();
+        let input: Vec<u16> = (0..rows as u32 * chunk as u32).map(|i| ((i * 40_503) >> 3) as u16).collect();
         let device = Device::cpu();
         let x = device.upload(&input).unwrap();
         let y = device.upload(&vec![7_u16; rows as usize * total as usize]).unwrap();

@@ -91,7 +91,7 @@ fn conv2d_keeps_infinities_where_they_are() {
     let infinite = Case::new("conv2d_forward", &[3, 3, 1, 1, 1, 1, 1, 64], &[1, 24, 16, 6, 6, 6, 6]);
     let literal = Literal::new(infinite)
         .given("x", &[f64::INFINITY; 24 * 36])
-        .given("w", &[1.0; 16 * 24 * 9])
+        .given("w", &vec![1.0; 16 * 24 * 9])
         .gives("y", &[f64::INFINITY; 16 * 36]);
     for place in places() {
         run(&place, &Check::Literal(literal.clone()), DType::F32).unwrap_or_else(|failure| {

@@ -50,7 +50,7 @@ fn upsample_nearest2d_bwd_equals_literal() {
 fn upsample_nearest2d_bwd_sums_a_large_window() {
     // 99 · 101 times a tenth: a sum in f32 would be off by far more than its last place.
     let device = Device::cpu();
-    let dy = device.upload(&[0.1_f32; 9999]).unwrap();
+    let dy = device.upload(&vec![0.1_f32; 9999]).unwrap();
     let dx = device.zeros::<f32>(1).unwrap();
     let kernel = UpsampleNearest2dBackward::<f32>::new(99, 101, 64);
     // SAFETY: dy has 99·101 elements, dx one.

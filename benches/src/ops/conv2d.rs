@@ -260,7 +260,8 @@ pub fn cases(size: Size) -> Vec<Case> {
     let all = [Fwd, Bwd, BwdDx, BwdDw];
     let mut table = Table::new(size);
     for (number, shape) in SHAPES.into_iter().enumerate() {
-        table.add(Kind::Compute, &all, &COMMON, &limited(size, shape));
+        let problem = limited(size, shape);
+        table.add(Kind::Compute, &all, &COMMON, &problem).add_tf32(&all, &problem);
         if number + 1 == YARDSTICK {
             table.quick();
         }

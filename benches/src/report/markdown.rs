@@ -95,7 +95,7 @@ fn write_op(text: &mut String, op: &str, rows: &[&Row<'_>]) -> std::fmt::Result 
         let case = first.case;
         let (direction, shape) = (case.direction.name(), case.shape());
         let (us, speed, percent) = (number(first.us), first.gbps, first.pct_copy);
-        write!(text, "| {direction} | {shape} | {} | {us} | {speed:.0} | {percent:.1} |", case.dtype)?;
+        write!(text, "| {direction} | {shape} | {} | {us} | {speed:.0} | {percent:.1} |", case.precision())?;
         if computes {
             write!(text, " {} |", first.tflops.map(number).unwrap_or_default())?;
         }

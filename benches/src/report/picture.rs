@@ -153,13 +153,13 @@ fn roofline(area: &Area<'_>, report: &Report<'_>, rows: &[&Row<'_>]) -> Result<(
     if !peers.is_empty() {
         points(&mut chart, "PyTorch (cuDNN)", PEER, peers, false)?;
     }
-    let mut dtypes: Vec<_> = rows.iter().map(|row| row.case.dtype).collect();
-    dtypes.sort_unstable();
-    dtypes.dedup();
-    for (dtype, colour) in dtypes.into_iter().zip(COLOURS) {
-        let of_type = rows.iter().filter(|row| row.case.dtype == dtype);
+    let mut precisions: Vec<_> = rows.iter().map(|row| row.case.precision()).collect();
+    precisions.sort_unstable();
+    precisions.dedup();
+    for (precision, colour) in precisions.into_iter().zip(COLOURS) {
+        let of_type = rows.iter().filter(|row| row.case.precision() == precision);
         let ours = of_type.filter_map(|row| Some((intensity(row), row.tflops?))).collect();
-        points(&mut chart, dtype.name(), colour, ours, true)?;
+        points(&mut chart, precision, colour, ours, true)?;
     }
     legend(&mut chart, SeriesLabelPosition::LowerRight)
 }

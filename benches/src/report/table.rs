@@ -27,7 +27,7 @@ pub fn cases_table(measured: &[Measured<'_>], copy_gbps: Option<f64>) -> String 
         };
         let [us, speed, percent] = cells;
         let (op, direction) = (case.problem.op(), case.direction.name());
-        table.add_row([op, direction, &case.shape(), case.dtype.name(), &us, &speed, &percent]);
+        table.add_row([op, direction, &case.shape(), case.precision(), &us, &speed, &percent]);
     }
     table.to_string()
 }
@@ -41,7 +41,7 @@ pub fn summary(report: &Report<'_>) -> String {
     let mut groups: Vec<(&str, &str, &str, &str)> = Vec::new();
     let key = |row: &super::Row<'_>| {
         let case = row.case;
-        (case.problem.op(), case.direction.name(), case.dtype.name())
+        (case.problem.op(), case.direction.name(), case.precision())
     };
     for row in &rows {
         let (op, direction, dtype) = key(row);

@@ -28,9 +28,9 @@ pub(crate) fn draw(path: &Path, outcome: &Outcome, test: &Digits) -> Drawn {
     root.fill(&WHITE)?;
     let (upper, lower) = root.split_vertically(440);
     let (left, right) = upper.split_horizontally(640);
-    curve(&left, "training loss", &smoothed(&outcome.losses), "step", &BLUE)?;
+    curve(&left, "training loss", &smoothed(&outcome.losses), "step", BLUE)?;
     let percent: Vec<f64> = outcome.accuracies.iter().map(|share| 100.0 * share).collect();
-    curve(&right, "test accuracy, %", &percent, "epoch", &RED)?;
+    curve(&right, "test accuracy, %", &percent, "epoch", RED)?;
     let (left, right) = lower.split_horizontally(460);
     confusion(&left, outcome, test)?;
     digits(&right, outcome, test)?;
@@ -49,7 +49,7 @@ fn smoothed(values: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-fn curve(area: &Area<'_>, title: &str, values: &[f64], unit: &str, color: &RGBColor) -> Drawn {
+fn curve(area: &Area<'_>, title: &str, values: &[f64], unit: &str, color: RGBColor) -> Drawn {
     let finite = values.iter().copied().filter(|value| value.is_finite());
     let (low, high) =
         finite.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));

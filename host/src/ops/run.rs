@@ -59,12 +59,11 @@ pub(crate) fn cached<K: Any + Send + Sync>(
     static KERNELS: LazyLock<Cache> = LazyLock::new(Cache::default);
     let key = (TypeId::of::<K>(), padded(constants));
     let known = KERNELS.read().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
-    let kernel = match known {
-        Some(kernel) => kernel,
-        None => {
-            let kernel: Arc<dyn Any + Send + Sync> = Arc::new(build()?);
-            KERNELS.write().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert(kernel).clone()
-        }
+    let kernel = if let Some(kernel) = known {
+        kernel
+    } else {
+        let kernel: Arc<dyn Any + Send + Sync> = Arc::new(build()?);
+        KERNELS.write().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert(kernel).clone()
     };
     Ok(kernel.downcast().expect("the key has the kernel's type"))
 }
@@ -146,7 +145,7 @@ impl<'a> Call<'a> {
         match self.stream.queue() {
             Queue::Cpu => {
                 let launch = kernel.prepare(&args, &options)?;
-                check_covered(&launch, uses.iter().chain(workspace))?;
+                check_covered(&launch, &uses.iter().chain(workspace))?;
                 match phase {
                     Phase::Prepare => Ok(()),
                     Phase::Run => {
@@ -178,7 +177,7 @@ impl<'a> Call<'a> {
                 };
                 let launches = kernel.plan(&args, &options, gpu.target())?;
                 for launch in &launches {
-                    check_covered(launch, uses.iter().chain(workspace))?;
+                    check_covered(launch, &uses.iter().chain(workspace))?;
                 }
                 let all = || uses.iter().chain(workspace);
                 match phase {
@@ -214,7 +213,7 @@ impl<'a> Call<'a> {
 }
 
 /// Fails if a launch touches anything outside the memory that its call may use.
-fn check_covered<'a>(launch: &Launch, uses: impl Iterator<Item = &'a Use<'a>> + Clone) -> Result<()> {
+fn check_covered<'a>(launch: &Launch, uses: &(impl Iterator<Item = &'a Use<'a>> + Clone)) -> Result<()> {
     for touched in launch.touched().iter().filter(|touched| touched.bytes > 0) {
         let reads = touched.access == Access::Read;
         let room = |used: &Use<'_>| {
@@ -299,7 +298,7 @@ pub(crate) fn two_factors(op: &'static str, shape: &[usize]) -> Result<[i32; 2]>
     let (mut rows, mut columns) = (1_usize, 1_usize);
     for &extent in shape.iter().rev() {
         match columns.checked_mul(extent) {
-            Some(product) if rows == 1 && product <= i32::MAX as usize => columns = product,
+            Some(product) if rows == 1 && i32::try_from(product).is_ok() => columns = product,
             _ => rows = rows.saturating_mul(extent),
         }
     }

@@ -5,6 +5,9 @@ use crate::error::{Error, Result};
 /// The most dimensions that a tensor has.
 pub const MAX_RANK: usize = 8;
 
+/// An extent and its stride.
+type Dim = (usize, usize);
+
 /// A shape with its strides, in elements. Strides are never negative.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
@@ -152,7 +155,8 @@ impl Layout {
         for (extent, stride) in self.dims().filter(|&(extent, _)| extent != 1) {
             match merged.last_mut() {
                 Some((outer, step)) if *step == extent * stride => {
-                    (*outer, *step) = (*outer * extent, stride)
+                    *outer *= extent;
+                    *step = stride;
                 }
                 _ => merged.push((extent, stride)),
             }
@@ -199,7 +203,7 @@ impl Layout {
     }
 
     /// The elements as a stack of matrices: `[outer dimensions]`, rows and columns with their strides.
-    pub(crate) fn matrices(&self) -> (Vec<(usize, usize)>, [(usize, usize); 2]) {
+    pub(crate) fn matrices(&self) -> (Vec<Dim>, [Dim; 2]) {
         let mut dims = self.merged();
         let columns = dims.pop().unwrap_or((1, 1));
         let rows = dims.pop().unwrap_or((1, columns.0 * columns.1));

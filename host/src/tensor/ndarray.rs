@@ -16,13 +16,11 @@ impl<D: Element> Tensor<D> {
         stream: &Stream,
         array: &ArrayBase<S, N>,
     ) -> Result<Self> {
-        match array.as_slice() {
-            Some(elements) => Self::from_slice(stream, elements, array.shape()),
-            None => {
-                let elements: Vec<D> = array.iter().copied().collect();
-                Self::from_slice(stream, &elements, array.shape())
-            }
+        if let Some(elements) = array.as_slice() {
+            return Self::from_slice(stream, elements, array.shape());
         }
+        let elements: Vec<D> = array.iter().copied().collect();
+        Self::from_slice(stream, &elements, array.shape())
     }
 
     /// An array with a copy of the elements, behind the stream's work, which is waited for.

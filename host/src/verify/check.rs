@@ -225,13 +225,12 @@ fn compare(
 /// How far an element is from a value; infinitely where the two are numbers of different classes.
 fn distance(dtype: DType, got: &[u8], want: f64) -> f64 {
     let (got, class) = (decode(dtype, got)[0], rounded(dtype, want));
-    let same_class =
-        if class.is_finite() { got.is_finite() } else { got == class || got.is_nan() && class.is_nan() };
-    match same_class {
-        false => f64::INFINITY,
-        true if class.is_finite() => (got - want).abs(),
-        true => 0.0,
+    if class.is_finite() {
+        return if got.is_finite() { (got - want).abs() } else { f64::INFINITY };
     }
+    let same_sign = got.is_sign_negative() == class.is_sign_negative();
+    let same_class = if class.is_nan() { got.is_nan() } else { got.is_infinite() && same_sign };
+    if same_class { 0.0 } else { f64::INFINITY }
 }
 
 /// A worked literal: every element equals the answer, and those that are left alone keep their poison.
@@ -311,8 +310,7 @@ fn adjoint(executor: &dyn Executor, case: &Case, dtype: DType) -> Result<Measure
             .expect("subjects name their own arguments");
         let right = Product::of(dtype, &gradients[i], &x[forward.index(input)], written, bounds);
         let (error, bound) = left.difference(&right, dtype);
-        // A NaN in the error is a failure too.
-        if !(error <= bound) {
+        if error.is_nan() || error > bound {
             let (output, forward, backward) = (output.name, left.show(dtype), right.show(dtype));
             return Err(Failure::NotAdjoint { input, output, forward, backward, bound });
         }

@@ -300,10 +300,13 @@ pub(crate) struct Adjoint {
     pub(crate) pairs: &'static [(&'static str, &'static str)],
 }
 
+/// Builds a kernel for an element type and constants.
+pub(crate) type Build = fn(DType, &[i32]) -> Result<Box<dyn AnyKernel>, Failure>;
+
 /// What verification knows of one kernel.
 pub(crate) struct Subject {
     pub(crate) name: &'static str,
-    pub(crate) build: fn(DType, &[i32]) -> Result<Box<dyn AnyKernel>, Failure>,
+    pub(crate) build: Build,
     /// The arguments that a case's launch takes, in the kernel's order, by the contract and not by the
     /// kernel's own checks.
     pub(crate) specs: fn(&Case) -> Vec<Spec>,

@@ -20,7 +20,9 @@ impl Executor for Faulty {
 
     fn run(&self, call: &Call<'_>, buffers: &mut [HostBuffer]) -> Result<(), Failure> {
         let mut copies = buffers.to_vec();
-        copies.iter_mut().for_each(|buffer| (self.before)(call, buffer));
+        for buffer in &mut copies {
+            (self.before)(call, buffer);
+        }
         Device::cpu().run(call, &mut copies)?;
         for (buffer, copy) in buffers.iter_mut().zip(&mut copies) {
             if buffer.access != Access::Read {

@@ -15,20 +15,20 @@ use half::{bf16, f16};
 
 /// What a kernel says of itself: by its public fields, or by the trait's methods.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Said {
-    pub name: &'static str,
-    pub kernel_source: String,
-    pub entry_point_source: String,
-    pub source: String,
+pub(crate) struct Said {
+    pub(crate) name: &'static str,
+    pub(crate) kernel_source: String,
+    pub(crate) entry_point_source: String,
+    pub(crate) source: String,
 }
 
 /// The extents and options of one call.
 #[derive(Clone, Debug, Default)]
-pub struct Call {
-    pub extents: Vec<i32>,
-    pub rows: Option<i64>,
-    pub accumulate: bool,
-    pub math: MathMode,
+pub(crate) struct Call {
+    pub(crate) extents: Vec<i32>,
+    pub(crate) rows: Option<i64>,
+    pub(crate) accumulate: bool,
+    pub(crate) math: MathMode,
 }
 
 impl Call {
@@ -37,7 +37,7 @@ impl Call {
     }
 
     /// The options, with this workspace.
-    pub fn options(&self, workspace: Option<Workspace>) -> LaunchOptions<'static> {
+    pub(crate) fn options(&self, workspace: Option<Workspace>) -> LaunchOptions<'static> {
         let mut options = LaunchOptions::new().accumulate(self.accumulate).math(self.math);
         options.rows = self.rows;
         options.workspace = workspace;
@@ -46,7 +46,7 @@ impl Call {
 }
 
 /// A kernel whose type has been forgotten.
-pub trait Launches: Send + Sync {
+pub(crate) trait Launches: Send + Sync {
     /// [`Kernel::prepare`].
     fn prepare(&self, addresses: &[u64], call: &Call) -> Result<Launch>;
 
@@ -106,42 +106,42 @@ where
 }
 
 /// One kernel of one element type.
-pub struct Subject {
-    pub fields: Said,
-    pub methods: Said,
+pub(crate) struct Subject {
+    pub(crate) fields: Said,
+    pub(crate) methods: Said,
     /// The field, and the method.
-    pub ids: [String; 2],
-    pub entry_point_name: String,
-    pub constants: Vec<(&'static str, i32)>,
-    pub dtype: DType,
-    pub info: &'static KernelInfo,
-    pub pointers: usize,
-    pub calls: Vec<Call>,
-    pub launches: Box<dyn Launches>,
+    pub(crate) ids: [String; 2],
+    pub(crate) entry_point_name: String,
+    pub(crate) constants: Vec<(&'static str, i32)>,
+    pub(crate) dtype: DType,
+    pub(crate) info: &'static KernelInfo,
+    pub(crate) pointers: usize,
+    pub(crate) calls: Vec<Call>,
+    pub(crate) launches: Box<dyn Launches>,
     /// `new`, which may panic, and `try_new`.
-    pub new: fn(&[i32]),
-    pub try_new: fn(&[i32]) -> Result<()>,
+    pub(crate) new: fn(&[i32]),
+    pub(crate) try_new: fn(&[i32]) -> Result<()>,
 }
 
 impl Subject {
     /// Its name and element type, for messages.
-    pub fn label(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         format!("{} {}", self.info.name, self.dtype)
     }
 
     /// Addresses that are never touched, 2⁴⁴ bytes apart and aligned to 256 bytes.
-    pub fn nowhere(&self) -> Vec<u64> {
+    pub(crate) fn nowhere(&self) -> Vec<u64> {
         (1..=self.pointers as u64).map(|i| i << 44).collect()
     }
 
     /// The portable launch of a call.
-    pub fn portable(&self, call: &Call) -> Launch {
+    pub(crate) fn portable(&self, call: &Call) -> Launch {
         let launch = self.launches.prepare(&self.nowhere(), call);
         launch.unwrap_or_else(|error| panic!("{} {call:?}: {error}", self.label()))
     }
 
     /// What is planned for a target, with and without a workspace.
-    pub fn planned(&self, call: &Call, target: &Target) -> Vec<Launch> {
+    pub(crate) fn planned(&self, call: &Call, target: &Target) -> Vec<Launch> {
         let addresses = self.nowhere();
         let plan = || {
             let bytes = self.launches.workspace_bytes(&addresses, call, target)?;
@@ -154,15 +154,16 @@ impl Subject {
     }
 }
 
-/// The targets that launches are planned for: a large GPU with tensor cores, a small one, and one without.
-pub const TARGETS: [Target; 3] = [
+/// The targets that launches are planned for: large and small GPUs with and without tensor cores that serve.
+pub(crate) const TARGETS: [Target; 4] = [
     Target { capability: (9, 0), multiprocessors: 132 },
     Target { capability: (8, 6), multiprocessors: 1 },
     Target { capability: (7, 0), multiprocessors: 80 },
+    Target { capability: (7, 5), multiprocessors: 1 },
 ];
 
 /// Every launch of every call: the portable one, then those planned for each target.
-pub fn launches() -> impl Iterator<Item = (&'static Subject, &'static Call, Launch)> {
+pub(crate) fn launches() -> impl Iterator<Item = (&'static Subject, &'static Call, Launch)> {
     SUBJECTS.iter().flat_map(|subject| {
         subject.calls.iter().flat_map(move |call| {
             let planned = TARGETS.iter().flat_map(move |target| subject.planned(call, target));
@@ -171,13 +172,13 @@ pub fn launches() -> impl Iterator<Item = (&'static Subject, &'static Call, Laun
     })
 }
 
-/// Adds a kernel once for each element type. The arguments are an expression in `$p`, the addresses, and `$e`,
+/// Adds a kernel of one element type. The arguments are an expression in `$p`, the addresses, and `$e`,
 /// the extents; addresses become pointers of whatever type the kernel takes.
 macro_rules! subject {
     (
-        $list:ident, $kernel:ident<$($ty:ty),+> { $($constant:ident: $value:literal),+ }
+        $list:ident, $kernel:ident<$ty:ty> { $($constant:ident: $value:literal),+ }
         |$p:ident: $pointers:literal, $e:ident| $args:expr, $calls:expr
-    ) => { $({
+    ) => {{
         let kernel = $kernel::<$ty>::new($($value),+);
         let (fields, methods) = (
             Said {
@@ -213,25 +214,36 @@ macro_rules! subject {
                 $kernel::<$ty>::try_new($($constant),+).map(drop)
             },
         });
-    })+ };
-}
-
-/// [`subject!`] for every element type.
-macro_rules! for_all {
-    ($list:ident, $kernel:ident $($rest:tt)*) => {
-        subject!($list, $kernel<i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64> $($rest)*);
-    };
+    }};
 }
 
 /// [`subject!`] for the floating-point types.
 macro_rules! for_floats {
     ($list:ident, $kernel:ident $($rest:tt)*) => {
-        subject!($list, $kernel<f16, bf16, f32, f64> $($rest)*);
+        subject!($list, $kernel<f16> $($rest)*);
+        subject!($list, $kernel<bf16> $($rest)*);
+        subject!($list, $kernel<f32> $($rest)*);
+        subject!($list, $kernel<f64> $($rest)*);
+    };
+}
+
+/// [`subject!`] for every element type.
+macro_rules! for_all {
+    ($list:ident, $kernel:ident $($rest:tt)*) => {
+        subject!($list, $kernel<i8> $($rest)*);
+        subject!($list, $kernel<i16> $($rest)*);
+        subject!($list, $kernel<i32> $($rest)*);
+        subject!($list, $kernel<i64> $($rest)*);
+        subject!($list, $kernel<u8> $($rest)*);
+        subject!($list, $kernel<u16> $($rest)*);
+        subject!($list, $kernel<u32> $($rest)*);
+        subject!($list, $kernel<u64> $($rest)*);
+        for_floats!($list, $kernel $($rest)*);
     };
 }
 
 /// All of them, built once.
-pub static SUBJECTS: LazyLock<Vec<Subject>> = LazyLock::new(|| {
+pub(crate) static SUBJECTS: LazyLock<Vec<Subject>> = LazyLock::new(|| {
     let mut list = Vec::new();
     flatten_and_cat(&mut list);
     pad_and_upsample(&mut list);
@@ -253,11 +265,10 @@ fn flatten_and_cat(list: &mut Vec<Subject>) {
         |p: 2, e| (p[0] as *mut _, p[1] as *mut _, e[0], e[1], e[2], e[3]), calls);
     for_all!(list, FlattenBackward { block_b: 5, block_n: 48 }
         |p: 2, e| (p[0] as *mut _, p[1] as *mut _, e[0], e[1], e[2], e[3]), accumulated(&calls));
-    let calls =
-        [(3, 40, 100, 7), (9, 1, 3, 2)].map(|(rows, chunk_c, c_total, chunk_offset)| Call {
-            rows: Some(rows),
-            ..Call::new(&[chunk_c, c_total, chunk_offset])
-        });
+    let calls = [(3, 40, 100, 7), (9, 1, 3, 2)].map(|(rows, chunk_c, c_total, chunk_offset)| Call {
+        rows: Some(rows),
+        ..Call::new(&[chunk_c, c_total, chunk_offset])
+    });
     for_all!(list, ChannelCatForward { block_size: 200 }
         |p: 2, e| (p[0] as *mut _, p[1] as *mut _, e[0], e[1], e[2]), calls);
     for_all!(list, ChannelCatBackward { block_size: 200 }

@@ -36,16 +36,16 @@ fn modules_are_those_of_the_manifest() {
         let shipped = kernels::find(name).unwrap_or_else(|| panic!("{name} is not in kernels.rs"));
         for module in kernel["modules"].as_array().expect("a list") {
             let kind = module["kind"].as_str().expect("a kind");
-            let shipped = shipped.module(kind).unwrap_or_else(|| panic!("{name} {kind} is not in kernels.rs"));
-            let hash: String =
-                Sha256::digest(shipped.ptx).iter().map(|byte| format!("{byte:02x}")).collect();
+            let shipped =
+                shipped.module(kind).unwrap_or_else(|| panic!("{name} {kind} is not in kernels.rs"));
+            let hash: String = Sha256::digest(shipped.ptx).iter().map(|byte| format!("{byte:02x}")).collect();
             assert_eq!(module["sha256"], Value::from(hash), "{name} {kind} was edited by hand");
             assert_eq!(kernel["target"], Value::from(shipped.target), "{name} {kind}");
             listed.insert((name.to_owned(), kind.to_owned()));
         }
     }
-    let shipped = kernels::KERNELS
-        .iter()
-        .flat_map(|kernel| kernel.modules.iter().map(|module| (kernel.name.to_owned(), module.kind.to_owned())));
+    let shipped = kernels::KERNELS.iter().flat_map(|kernel| {
+        kernel.modules.iter().map(|module| (kernel.name.to_owned(), module.kind.to_owned()))
+    });
     assert_eq!(listed, shipped.collect());
 }

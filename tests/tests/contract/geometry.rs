@@ -15,13 +15,16 @@ const MAX_GRID: u32 = (1 << 31) - 1;
 /// for kernels that give a block to each row, a row.
 fn block_elements(subject: &Subject, call: &Call) -> u64 {
     match subject.info.name {
-        "bias_add_backward" => 1,
-        "softmax_cross_entropy_forward" => 1,
+        "bias_add_backward" | "softmax_cross_entropy_forward" => 1,
         "softmax_cross_entropy_backward" => call.extents[1] as u64,
-        _ => {
+        name => {
             let blocks = subject.constants.iter().filter(|(name, _)| name.starts_with("block"));
             let area: u64 = blocks.map(|&(_, value)| value as u64).product();
-            area.next_multiple_of(16 / subject.dtype.size() as u64)
+            let vectors = area.next_multiple_of(16 / subject.dtype.size() as u64);
+            // Each vector of the upsampled tensor is stored to all the rows that repeat it.
+            let rows =
+                subject.constants.iter().find(|(c, _)| name.ends_with("2d_forward") && *c == "scale_h");
+            vectors * rows.map_or(1, |&(_, value)| value as u64)
         }
     }
 }

@@ -5,6 +5,7 @@ mod catalogue;
 mod constants;
 mod custom_ptx;
 mod divisors;
+mod documents;
 mod equivalence;
 mod freshness;
 mod geometry;

@@ -43,7 +43,8 @@ fn declared(kernel: &KernelInfo, module: &Module) -> Vec<Declared> {
     let ptx = module.ptx;
     assert_eq!(ptx.matches(".entry").count(), 1, "{} {}", kernel.name, module.kind);
     let head = format!(".visible .entry {}_entry_point(\n", kernel.name);
-    let (_, rest) = ptx.split_once(&head).unwrap_or_else(|| panic!("{} {}: {head}", kernel.name, module.kind));
+    let (_, rest) =
+        ptx.split_once(&head).unwrap_or_else(|| panic!("{} {}: {head}", kernel.name, module.kind));
     let (list, _) = rest.split_once("\n)").expect("the list's end");
     list.lines().map(Declared::parse).collect()
 }

@@ -4,13 +4,27 @@ here=$(cd "$(dirname "$0")" && pwd) || exit 1
 what=${1:-all}
 [ $# -gt 0 ] && shift
 # Copies of the folder may have lost it.
-chmod +x "$here"/bin/* "$here"/benches/* "$here"/tests/* 2>/dev/null
+chmod +x "$here"/bin/* 2>/dev/null
+
+# Takes tests and benches out of their archive, once.
+unpack() {
+    [ -d "$here/benches" ] && return
+    (
+        cd "$here" || exit 1
+        tar -xJf programs.tar.xz 2>/dev/null ||
+            python3 -c 'import tarfile; tarfile.open("programs.tar.xz").extractall()'
+    ) || {
+        echo "programs.tar.xz cannot be unpacked: neither tar with xz nor python3 could" >&2
+        exit 1
+    }
+}
 
 verify() {
     "$here/bin/cotangent" verify "$@"
 }
 
 tests() {
+    unpack
     failed=0
     for test in "$here"/tests/*; do
         [ -f "$test" ] || continue
@@ -23,6 +37,7 @@ tests() {
 }
 
 benches() {
+    unpack
     failed=0
     for bench in "$here"/benches/*; do
         [ -f "$bench" ] || continue

@@ -85,7 +85,7 @@ pub fn bias_add_backward_into<'a, 'b, D: Num>(
     let (dy, dbias) = (dy.into(), dbias.into());
     let (problem, channels) = problem(OP, "dy", dy.shape())?;
     same_shape(OP, "dbias", dbias.shape(), &[channels], "[C] of dy")?;
-    sum_channels(OP, stream, dy, dbias, problem, beta)
+    sum_channels(OP, stream, dy, &dbias, problem, beta)
 }
 
 /// The sum of all elements, to a tensor of one element: a bias gradient with a single channel.
@@ -102,14 +102,14 @@ pub fn sum_into<'a, 'b, D: Num>(
     let (x, sum) = (x.into(), sum.into());
     same_shape(OP, "sum", sum.shape(), &[1], "a sum")?;
     let [b, n] = two_factors(OP, x.shape())?;
-    sum_channels(OP, stream, x, sum, [b, 1, 1, n], beta)
+    sum_channels(OP, stream, x, &sum, [b, 1, 1, n], beta)
 }
 
 fn sum_channels<D: Num>(
     op: &'static str,
     stream: &Stream,
     dy: TensorRef<'_, D>,
-    dbias: TensorMut<'_, D>,
+    dbias: &TensorMut<'_, D>,
     [b, c, h, w]: [i32; 4],
     beta: Beta,
 ) -> Result<()> {

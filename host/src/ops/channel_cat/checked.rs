@@ -71,7 +71,7 @@ pub fn channel_cat_into<'b, D: Element>(
 ) -> Result<()> {
     const OP: &str = "channel_cat";
     let y = y.into();
-    check(OP, y.shape(), inputs.iter().map(|input| input.shape()))?;
+    check(OP, y.shape(), inputs.iter().map(TensorRef::shape))?;
     contiguous(OP, "y", &y.as_ref())?;
     inputs.iter().try_for_each(|input| contiguous(OP, "an input", input))?;
     let kernel = cached(&[BLOCK], || ChannelCatForward::<D>::try_new(BLOCK))?;
@@ -119,7 +119,7 @@ pub fn channel_cat_backward_into<'a, D: Num>(
 ) -> Result<()> {
     const OP: &str = "channel_cat_backward";
     let dy = dy.into();
-    check(OP, dy.shape(), dx.iter().map(|part| part.shape()))?;
+    check(OP, dy.shape(), dx.iter().map(TensorMut::shape))?;
     contiguous(OP, "dy", &dy)?;
     dx.iter().try_for_each(|part| contiguous(OP, "a part of dx", &part.as_ref()))?;
     let kernel = cached(&[BLOCK], || ChannelCatBackward::<D>::try_new(BLOCK))?;

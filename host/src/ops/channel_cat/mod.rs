@@ -35,7 +35,7 @@ kernel! {
         /// Elements of the chunk's rows, laid end to end, that a block covers.
         block_size: Positive,
     }
-    recommended(; vector_block::<D>(4))
+    recommended(; vector_block::<D>())
     args(x: *mut D, y: *mut D, chunk_c: i32, c_total: i32, chunk_offset: i32)
     plan(plan_forward)
     reference(reference::forward)
@@ -61,7 +61,7 @@ kernel! {
         /// Elements of the chunk's rows, laid end to end, that a block covers.
         block_size: Positive,
     }
-    recommended(; vector_block::<D>(4))
+    recommended(; vector_block::<D>())
     args(dy: *mut D, dx: *mut D, chunk_c: i32, c_total: i32, chunk_offset: i32)
     plan(plan_backward)
     reference(reference::backward)

@@ -39,7 +39,7 @@ kernel! {
         /// Elements of the output's rows, laid end to end, that a block covers.
         block_ol: Positive,
     }
-    recommended(pad_left, pad_right; vector_block::<D>(4))
+    recommended(pad_left, pad_right; vector_block::<D>())
     args(input: *mut D, output: *mut D, b: i32, c: i32, l: i32, ol: i32, value: D)
     plan(plan_forward)
     reference(reference::forward)
@@ -69,7 +69,7 @@ kernel! {
         /// Elements of dx's rows, laid end to end, that a block covers.
         block_ol: Positive,
     }
-    recommended(pad_left, pad_right; vector_block::<D>(4))
+    recommended(pad_left, pad_right; vector_block::<D>())
     args(dy: *mut D, dx: *mut D, b: i32, c: i32, l: i32, ol: i32)
     plan(plan_backward)
     reference(reference::backward)

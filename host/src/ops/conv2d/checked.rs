@@ -173,7 +173,7 @@ pub fn conv2d_workspace<D: Num>(device: &Device, conv: &Conv2d, x: &[usize], w: 
     let kernel = kernel!(Conv2dForward<D>, problem);
     let [b, c_in, c_out, h, wd, oh, ow] = problem.numbers;
     let args = (somewhere(1), somewhere(2), somewhere(3), b, c_in, c_out, h, wd, oh, ow);
-    workspace_of(device, &kernel, args)
+    workspace_of(device, &kernel, &args)
 }
 
 /// Both gradients of [`conv2d`], as [`Conv2dBackward`] says: `(dx, dw)`.
@@ -269,15 +269,15 @@ pub fn conv2d_backward_workspace<D: Num>(
         [true, true] => {
             let kernel = kernel!(Conv2dBackward<D>, problem);
             let args = (place(1), place(2), place(3), place(4), place(5), b, c_in, c_out, h, wd, oh, ow);
-            workspace_of(device, &kernel, args)
+            workspace_of(device, &kernel, &args)
         }
         [true, false] => {
             let kernel = kernel!(Conv2dBackwardDx<D>, problem);
-            workspace_of(device, &kernel, (place(1), place(2), place(3), b, c_in, c_out, h, wd, oh, ow))
+            workspace_of(device, &kernel, &(place(1), place(2), place(3), b, c_in, c_out, h, wd, oh, ow))
         }
         [false, true] => {
             let kernel = kernel!(Conv2dBackwardDw<D>, problem);
-            workspace_of(device, &kernel, (place(1), place(2), place(3), b, c_in, c_out, h, wd, oh, ow))
+            workspace_of(device, &kernel, &(place(1), place(2), place(3), b, c_in, c_out, h, wd, oh, ow))
         }
         [false, false] => Ok(0),
     }
@@ -288,11 +288,11 @@ fn somewhere<D>(number: usize) -> *mut D {
     std::ptr::without_provenance_mut(number << 59)
 }
 
-fn workspace_of<K: Kernel>(device: &Device, kernel: &Arc<K>, args: K::Args<'static>) -> Result<usize> {
+fn workspace_of<K: Kernel>(device: &Device, kernel: &Arc<K>, args: &K::Args<'static>) -> Result<usize> {
     let options = LaunchOptions::new();
     match &device.place {
-        Place::Cpu => kernel.prepare(&args, &options).map(|_| 0),
+        Place::Cpu => kernel.prepare(args, &options).map(|_| 0),
         #[cfg(feature = "cuda")]
-        Place::Cuda(gpu) => Ok(kernel.workspace_bytes(&args, &options, gpu.target())? as usize),
+        Place::Cuda(gpu) => Ok(kernel.workspace_bytes(args, &options, gpu.target())? as usize),
     }
 }

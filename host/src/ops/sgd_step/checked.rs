@@ -15,6 +15,7 @@ const BLOCK: i32 = 1024;
 ///
 /// # Errors
 /// [`Shape`](crate::Error::Shape), [`NotContiguous`](crate::Error::NotContiguous), and what every operation checks.
+#[allow(clippy::needless_pass_by_value, reason = "outputs are given by value everywhere")]
 pub fn sgd_step<'a, 'b, 'c, 'd, D: Float>(
     stream: &Stream,
     w: impl Into<TensorMut<'a, D::Master>>,

@@ -39,7 +39,7 @@ kernel! {
         /// Elements of y's rows, laid end to end, that a block covers.
         block_ow: Positive,
     }
-    recommended(scale_h, scale_w; vector_block::<D>(2))
+    recommended(scale_h, scale_w; vector_block::<D>())
     args(x: *mut D, y: *mut D, b: i32, c: i32, h: i32, w: i32, oh: i32, ow: i32)
     plan(plan_forward)
     reference(reference::forward)
@@ -70,7 +70,7 @@ kernel! {
         /// Elements of dx's rows, laid end to end, that a block covers.
         block_iw: Positive,
     }
-    recommended(scale_h, scale_w; vector_block::<D>(1))
+    recommended(scale_h, scale_w; vector_block::<D>())
     args(dy: *mut D, dx: *mut D, b: i32, c: i32, h: i32, w: i32, oh: i32, ow: i32)
     plan(plan_backward)
     reference(reference::backward)
