@@ -1,8 +1,8 @@
-//! Channel concatenation: one incopy_or_add's rows copied into, or out of, the joined rows.
+//! Channel concatenation: one input's rows copied into, or out of, the joined rows.
 //!
 //! Forward `y[r·c_total + off + c] = x[r·chunk_c + c]`, backward
 //! `dx[r·chunk_c + c] = dy[r·c_total + off + c]`, for `c < chunk_c` and every row `r`. A launch serves one
-//! incopy_or_add; the rest of `y` is left alone. For NCHW tensors a row is a batch item and a channel counts `H·W`
+//! input; the rest of `y` is left alone. For NCHW tensors a row is a batch item and a channel counts `H·W`
 //! elements.
 //!
 //! Mapping: one thread a 16-byte vector, several in flight, as [`crate::rows`] says; a block covers `block_size`

@@ -278,8 +278,8 @@ pub unsafe fn gather<E: Num<Acc = f32>, const BM: u32>(
         // SAFETY: all threads run the same steps; a buffer is refilled only after a barrier behind its use.
         unsafe {
             walk(steps, &mut sums, load_a, load_b, store, |buffer, sums| {
-                multiply(stages, buffer, corner, sums)
-            })
+                multiply(stages, buffer, corner, sums);
+            });
         };
         // SAFETY: the tile's elements are this block's.
         unsafe { store_pixels(out, product, group, first_row, first_pixel, corner, &sums) };
@@ -796,7 +796,7 @@ entry! { single conv2d_gather_64 {
     hidden(product: Gather)
     constants()
     barriers(3)
-    threads(128, 3)
+    threads(128, 2)
 } }
 
 /// Forward or dgrad tap by tap in tiles of 64 channels.
@@ -820,7 +820,7 @@ entry! { single conv2d_taps_64 {
     hidden(product: Gather, layout: Packed)
     constants()
     barriers(3)
-    threads(128, 3)
+    threads(128, 2)
 } }
 
 /// Partial sums of wgrad in tiles of 64 channels.
@@ -843,7 +843,7 @@ entry! { single conv2d_dw_runs_64 {
     hidden(product: WeightGradient)
     constants()
     barriers(2)
-    threads(128, 3)
+    threads(128, 2)
 } }
 
 /// Forward or dgrad tap by tap in tiles of 64 channels, on tensor cores.
@@ -867,7 +867,7 @@ entry! { sm_80 single conv2d_taps_mma_64 {
     hidden(product: Gather, layout: Packed)
     constants()
     barriers(3)
-    threads(128, 3)
+    threads(128, 2)
 } }
 
 /// Partial sums of wgrad in tiles of 64 channels, on tensor cores.
@@ -890,7 +890,7 @@ entry! { sm_80 single conv2d_dw_runs_mma_64 {
     hidden(product: WeightGradient)
     constants()
     barriers(2)
-    threads(128, 3)
+    threads(128, 2)
 } }
 
 entry! { single conv2d_pack_filter {

@@ -646,14 +646,14 @@ pub unsafe fn shared_store16(byte: u32, words: [u32; 4]) {
     unsafe { imp::shared_store16(byte, words) }
 }
 
-/// The nearest TF32 value (10 bits of fraction), ties away from zero. Needs sm_80.
+/// The nearest TF32 value (10 bits of fraction), ties away from zero. Needs `sm_80`.
 #[inline(always)]
 pub fn to_tf32(value: f32) -> f32 {
     imp::to_tf32(value)
 }
 
 /// `sum + a · b` for a 16 × 8 by 8 × 8 product of TF32 values with f32 sums, spread over a warp as the PTX ISA
-/// says for `mma.m16n8k8`. Needs sm_80.
+/// says for `mma.m16n8k8`. Needs `sm_80`.
 ///
 /// # Safety
 /// All lanes of the warp call this together.

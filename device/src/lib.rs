@@ -8,6 +8,15 @@
 //! Built for a host, the crate is a plain library in which one thread plays a whole grid, so that bodies
 //! can be tested as ordinary Rust.
 #![no_std]
+#![allow(
+    clippy::needless_bitwise_bool,
+    reason = "a lazy operator is a branch, which parts the loads that should be in flight together"
+)]
+#![allow(clippy::verbose_bit_mask, reason = "an alignment test says its mask")]
+#![allow(
+    clippy::cast_ptr_alignment,
+    reason = "whether an address lies on a boundary is checked where it matters"
+)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch, core_intrinsics, stdarch_nvptx))]
 #![cfg_attr(target_arch = "nvptx64", allow(internal_features))]
 

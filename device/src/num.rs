@@ -128,7 +128,7 @@ float!(f64, f64, gpu::fma_f64, |x| x, |x| x);
 float!(F16, f32, gpu::fma_f32, |x: F16| gpu::f16_to_f32(x.0), |x| F16(gpu::f32_to_f16(x)));
 float!(Bf16, f32, gpu::fma_f32, |x: Bf16| f32::from_bits(u32::from(x.0) << 16), bf16_from_f32);
 
-/// Rounds to nearest even in integers: the same bits as `cvt.rn.bf16.f32`, which needs sm_80.
+/// Rounds to nearest even in integers: the same bits as `cvt.rn.bf16.f32`, which needs `sm_80`.
 #[inline(always)]
 fn bf16_from_f32(value: f32) -> Bf16 {
     let bits = value.to_bits();

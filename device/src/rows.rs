@@ -95,7 +95,7 @@ pub unsafe fn gather_rows<E: Num>(
     let tile = (block as u64).div_ceil(lanes);
     // Then every vector's source lies on a boundary too.
     let first_column = (source.from as u64).wrapping_sub((source.shift as u64).wrapping_mul(size));
-    let aligned = (to as u64 | first_column | source.pitch * size | row.divisor() * size) & 15 == 0;
+    let aligned = (to as u64 | first_column | (source.pitch * size) | (row.divisor() * size)) & 15 == 0;
     for_each_batch::<BATCH>(vectors, tile, |first, step, end| {
         let starts = |u: u64| ((first + u * step) * lanes).wrapping_sub(skew);
         let loads = batch(|u| {
@@ -212,7 +212,7 @@ pub unsafe fn scatter_rows<E: Num>(
     let readable = Readable::new(from, total);
     let tile = (block as u64).div_ceil(lanes);
     // Then every window starts on a boundary, and so does its source.
-    let aligned = (to as u64 | from as u64 | pitch * size | width * size) & 15 == 0;
+    let aligned = (to as u64 | from as u64 | (pitch * size) | (width * size)) & 15 == 0;
     for_each_batch::<BATCH>(rows * vectors.divisor(), tile, |first, step, end| {
         // The row, the window's start as an address, and the column where the vector starts; it wraps when
         // that lies before the window.

@@ -113,6 +113,7 @@ unsafe fn square<E: Copy>(matrix: Transpose<E>, p: u64, q: u64, ends: (u32, u32)
         let load = |row: u64| unsafe {
             load16_if(true, from.wrapping_add((row * matrix.from_pitch) as usize).cast())
         };
+        // SAFETY: as for the loads.
         let store = |row: u64, words| unsafe {
             store16_if(true, to.wrapping_add((row * matrix.to_pitch) as usize).cast(), words);
         };

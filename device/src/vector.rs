@@ -125,12 +125,12 @@ pub fn lane<E: Copy>(words: &[u32; 4], lane: usize) -> E {
     unsafe {
         match size_of::<E>() {
             8 => {
-                let bits = u64::from(words[2 * lane & 3]) | (u64::from(words[(2 * lane + 1) & 3]) << 32);
+                let bits = u64::from(words[(2 * lane) & 3]) | (u64::from(words[(2 * lane + 1) & 3]) << 32);
                 core::mem::transmute_copy(&bits)
             }
             4 => core::mem::transmute_copy(&words[lane & 3]),
-            2 => core::mem::transmute_copy(&((words[lane / 2 & 3] >> (16 * (lane % 2))) as u16)),
-            _ => core::mem::transmute_copy(&((words[lane / 4 & 3] >> (8 * (lane % 4))) as u8)),
+            2 => core::mem::transmute_copy(&((words[(lane / 2) & 3] >> (16 * (lane % 2))) as u16)),
+            _ => core::mem::transmute_copy(&((words[(lane / 4) & 3] >> (8 * (lane % 4))) as u8)),
         }
     }
 }
@@ -143,17 +143,17 @@ pub fn set_lane<E: Copy>(words: &mut [u32; 4], lane: usize, element: E) {
         match size_of::<E>() {
             8 => {
                 let bits: u64 = core::mem::transmute_copy(&element);
-                words[2 * lane & 3] = bits as u32;
+                words[(2 * lane) & 3] = bits as u32;
                 words[(2 * lane + 1) & 3] = (bits >> 32) as u32;
             }
             4 => words[lane & 3] = core::mem::transmute_copy(&element),
             2 => {
                 let bits: u16 = core::mem::transmute_copy(&element);
-                words[lane / 2 & 3] |= u32::from(bits) << (16 * (lane % 2));
+                words[(lane / 2) & 3] |= u32::from(bits) << (16 * (lane % 2));
             }
             _ => {
                 let bits: u8 = core::mem::transmute_copy(&element);
-                words[lane / 4 & 3] |= u32::from(bits) << (8 * (lane % 4));
+                words[(lane / 4) & 3] |= u32::from(bits) << (8 * (lane % 4));
             }
         }
     }

@@ -141,7 +141,7 @@ fn pad<E: Sample>() {
 /// Aligned vectors that a row can touch, when rows follow each other from `skew` elements behind a boundary.
 fn vectors_per_row<E>(width: usize, skew: usize) -> u64 {
     let bytes = width * size_of::<E>();
-    let aligned = (skew * size_of::<E>()) % 16 == 0 && bytes % 16 == 0;
+    let aligned = (skew * size_of::<E>()).is_multiple_of(16) && bytes.is_multiple_of(16);
     (if aligned { bytes / 16 } else { bytes.div_ceil(16) + 1 }) as u64
 }
 

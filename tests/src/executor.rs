@@ -1,11 +1,12 @@
 //! Verification's executors: a GPU where there is one, else the PTX machine.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cotangent::launch::{Access, Target};
 use cotangent::verify::{Call, Case, Executor, Failure, Grid, HostBuffer, kernel};
-use cotangent::{DType, Device, LaunchOptions, Workspace, kernels};
+use cotangent::{DType, Device, LaunchOptions, MathMode, Workspace, kernels};
 
 use crate::ptx::{Launch, Machine, Memory, Module, Options};
 
@@ -14,7 +15,25 @@ use crate::ptx::{Launch, Machine, Memory, Module, Options};
 #[derive(Debug, Default)]
 pub struct PtxMachine {
     target: Option<Target>,
+    math: MathMode,
+    options: Options,
+    rewrite: Option<Rewrite>,
     modules: Mutex<HashMap<String, Arc<Module>>>,
+    executed: Mutex<BTreeMap<ModuleName, u64>>,
+}
+
+/// A module that ships: its kernel's name and its element kind.
+pub type ModuleName = (&'static str, &'static str);
+
+/// What a machine does to a launch's PTX before it reads it.
+type Rewriting = dyn Fn(&cotangent::launch::Launch, String) -> String + Send + Sync;
+
+struct Rewrite(Box<Rewriting>);
+
+impl fmt::Debug for Rewrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Rewrite")
+    }
 }
 
 impl PtxMachine {
@@ -27,7 +46,36 @@ impl PtxMachine {
     /// A machine that runs what is planned for a target.
     #[must_use]
     pub fn planned(target: Target) -> Self {
-        Self { target: Some(target), modules: Mutex::default() }
+        Self { target: Some(target), ..Self::default() }
+    }
+
+    /// Chooses how convolutions of f32 form their products.
+    #[must_use]
+    pub fn math(mut self, math: MathMode) -> Self {
+        self.math = math;
+        self
+    }
+
+    /// Bounds each launch.
+    #[must_use]
+    pub fn options(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Runs what this makes of the PTX that ships.
+    #[must_use]
+    pub fn rewrite(
+        mut self,
+        rewrite: impl Fn(&cotangent::launch::Launch, String) -> String + Send + Sync + 'static,
+    ) -> Self {
+        self.rewrite = Some(Rewrite(Box::new(rewrite)));
+        self
+    }
+
+    /// Every module that was launched so far, with the most thread instructions of one launch.
+    pub fn executed(&self) -> BTreeMap<ModuleName, u64> {
+        self.executed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What a call launches, and the workspace of it.
@@ -38,8 +86,9 @@ impl PtxMachine {
         memory: &mut Memory,
     ) -> Result<Vec<cotangent::launch::Launch>, Failure> {
         let Some(target) = &self.target else { return Ok(vec![call.prepare(addresses)?]) };
-        let bytes = call.workspace_bytes(addresses, target)?;
         let mut call = *call;
+        call.options.math = self.math;
+        let bytes = call.workspace_bytes(addresses, target)?;
         if bytes > 0 {
             let workspace = memory.alloc("workspace", bytes as usize, 0);
             call.options.workspace = Some(Workspace { address: memory.address(workspace), bytes });
@@ -59,9 +108,18 @@ impl PtxMachine {
         Ok(module)
     }
 
-    fn launch(&self, launch: &cotangent::launch::Launch, memory: &mut Memory) -> Result<(), Failure> {
-        let label = format!("{} {}", launch.kernel().name, launch.module().kind);
-        let module = self.module(&label, launch.specialised_ptx()?)?;
+    /// Runs a launch whose addresses are in this memory.
+    ///
+    /// # Errors
+    /// A module that is not PTX, and the machine's report.
+    pub fn launch(&self, launch: &cotangent::launch::Launch, memory: &mut Memory) -> Result<(), Failure> {
+        let name = (launch.kernel().name, launch.module().kind);
+        let label = format!("{} {}", name.0, name.1);
+        let mut ptx = launch.specialised_ptx()?;
+        if let Some(Rewrite(rewrite)) = &self.rewrite {
+            ptx = rewrite(launch, ptx);
+        }
+        let module = self.module(&label, ptx)?;
         let entry = launch.entry_point_name();
         let declared = module.entry(&entry).map_or(&[][..], |entry| &entry.params);
         // Padding may follow a parameter's own bytes.
@@ -78,9 +136,12 @@ impl PtxMachine {
             shared_bytes: geometry.shared_bytes as usize,
             params: &params,
         };
-        Machine::new(&module)
-            .launch(&entry, shape, memory, &Options::default())
+        let stats = Machine::new(&module)
+            .launch(&entry, shape, memory, &self.options)
             .map_err(|report| Failure::Executor(report))?;
+        let mut executed = self.executed.lock().unwrap_or_else(PoisonError::into_inner);
+        let most = executed.entry(name).or_default();
+        *most = stats.thread_instructions.max(*most);
         Ok(())
     }
 }
@@ -191,28 +252,41 @@ impl Place {
     pub fn adds(&self, case: &Case, dtype: DType) -> bool {
         let Self::Planned { target, unlike, .. } = self else { return true };
         // A refusal shows where the case runs.
-        let plan = |target| plan(case, dtype, target).unwrap_or_default();
+        let plan = |target| plan(case, dtype, target, MathMode::default()).unwrap_or_default();
         let here = plan(target);
-        let tuned = here.iter().any(|(name, _)| *name != case.kernel);
-        let small = here.iter().all(|&(_, blocks)| blocks <= ENOUGH_BLOCKS);
-        let names = |plan: &[(&'static str, u32)]| plan.iter().map(|(name, _)| *name).collect::<Vec<_>>();
         let other = unlike.as_ref().is_none_or(|unlike| names(&plan(unlike)) != names(&here));
-        case.grid == Grid::Own && tuned && small && other
+        is_tuned(case, &here) && other
     }
 }
 
-/// The kernels that a case runs on a target, and how many blocks of each.
-fn plan(case: &Case, dtype: DType, target: &Target) -> Result<Vec<(&'static str, u32)>, Failure> {
+/// Whether a case's own plan has tuned kernels, and few enough blocks of each for the machine.
+pub(crate) fn is_tuned(case: &Case, plan: &[cotangent::launch::Launch]) -> bool {
+    let tuned = plan.iter().any(|launch| launch.kernel().name != case.kernel);
+    let small = plan.iter().all(|launch| launch.geometry().grid_x <= ENOUGH_BLOCKS);
+    case.grid == Grid::Own && tuned && small
+}
+
+/// The kernels of a plan.
+pub(crate) fn names(plan: &[cotangent::launch::Launch]) -> Vec<&'static str> {
+    plan.iter().map(|launch| launch.kernel().name).collect()
+}
+
+/// What a case launches on a target, with buffers that are nowhere.
+pub(crate) fn plan(
+    case: &Case,
+    dtype: DType,
+    target: &Target,
+    math: MathMode,
+) -> Result<Vec<cotangent::launch::Launch>, Failure> {
     let kernel = kernel(case.kernel, dtype, &case.constants)?;
-    let mut options = LaunchOptions::new().accumulate(case.accumulate);
+    let mut options = LaunchOptions::new().accumulate(case.accumulate).math(math);
     options.rows = case.rows;
     let scalar = vec![0; kernel.scalar_bytes()];
     let mut call = Call { kernel: &*kernel, extents: &case.extents, scalar: &scalar, options };
     let addresses: Vec<u64> = (1..=kernel.pointers() as u64).map(|i| i << 44).collect();
     let bytes = call.workspace_bytes(&addresses, target)?;
     call.options.workspace = Some(Workspace { address: 1 << 50, bytes });
-    let launches = call.plan(&addresses, target)?;
-    Ok(launches.iter().map(|launch| (launch.kernel().name, launch.geometry().grid_x)).collect())
+    call.plan(&addresses, target)
 }
 
 impl Executor for Place {

@@ -1,6 +1,11 @@
 //! The kernels beside the five operations: device code against the CPU references, over awkward shapes, types and
 //! alignments. Where there is no GPU, the PTX that ships runs on the checking machine, which also finds accesses
 //! outside the buffers, undefined values and races.
+#![allow(
+    clippy::struct_field_names,
+    clippy::float_cmp,
+    reason = "equal values, infinities among them, are the same"
+)]
 
 use std::num::NonZeroU32;
 
@@ -104,7 +109,7 @@ fn on_machine<'a, K: Kernel>(
         .zip(buffers)
         .map(|(&at, buffer)| {
             let (bytes, _) = memory.read(at);
-            let bytes = bytes.to_vec();
+            let bytes = bytes.clone();
             if buffer.access == Access::Write {
                 memory.check_written(at, 0..bytes.len()).unwrap_or_else(|error| panic!("{error}"));
             }

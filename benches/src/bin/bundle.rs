@@ -70,7 +70,7 @@ fn run(options: &Options) -> Result<(), Error> {
         build(&root, &["build", "--package", "cotangent", "--package", "cotangent-benches", "--bins"])?;
     programs.extend(build(&root, &["bench", "--no-run", "--package", "cotangent-benches"])?);
     if !options.no_tests {
-        let tests = ["test", "--no-run", "--package", "cotangent", "--package", "cotangent-tests"];
+        let tests = ["test", "--no-run", "--tests", "--package", "cotangent", "--package", "cotangent-tests"];
         programs.extend(build(&root, &tests)?);
     }
     let out = &options.out;

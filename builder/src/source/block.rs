@@ -37,8 +37,9 @@ impl Parse for EntryBlock {
             target = Some(word.to_string());
             word = input.parse()?;
         }
-        let family = family(&word)
-            .ok_or_else(|| syn::Error::new(word.span(), "expected `copy`, `arithmetic`, `float` or `single` before the name"))?;
+        let family = family(&word).ok_or_else(|| {
+            syn::Error::new(word.span(), "expected `copy`, `arithmetic`, `float` or `single` before the name")
+        })?;
         let name = input.parse::<Ident>()?.to_string();
         let body;
         braced!(body in input);
@@ -62,7 +63,10 @@ impl Parse for EntryBlock {
                     allowed.push(known.ok_or_else(|| syn::Error::new(item.span(), unknown_exception()))?);
                 }
             } else {
-                return Err(syn::Error::new(word.span(), "expected `barriers(n)`, `threads(n, n)` or `allow(…)`"));
+                return Err(syn::Error::new(
+                    word.span(),
+                    "expected `barriers(n)`, `threads(n, n)` or `allow(…)`",
+                ));
             }
         }
         Ok(Self { target, family, name, args, hidden, constants, barriers, threads, allowed })

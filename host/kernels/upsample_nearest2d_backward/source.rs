@@ -37,7 +37,7 @@ pub unsafe fn upsample_nearest2d_backward<E: Num>(
     let skew = (dx as u64 & 15) / size;
     let tile = (block_iw as u64).div_ceil(lanes);
     // Then every window starts on a boundary.
-    let aligned = (dy as u64 | ow as u64 * size | dx as u64 | row.divisor() * size) & 15 == 0;
+    let aligned = (dy as u64 | (ow as u64 * size) | dx as u64 | (row.divisor() * size)) & 15 == 0;
     for_each_batch::<1>((total + skew).div_ceil(lanes), tile, |vector, _, _| {
         let index = (vector * lanes).wrapping_sub(skew);
         let (r, iw) = row.divmod(if index < total { index } else { 0 });

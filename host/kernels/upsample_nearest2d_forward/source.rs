@@ -31,7 +31,7 @@ pub unsafe fn upsample_nearest2d_forward<E: Num>(
     let tile = (block_ow as u64).div_ceil(lanes);
     // SAFETY: by this function's contract.
     unsafe {
-        if (y as u64 | width * size) & 15 == 0 {
+        if (y as u64 | (width * size)) & 15 == 0 {
             for_each_batch::<2>(rows * vectors.divisor(), tile, |first, step, end| {
                 enlarge_aligned(source, y, vectors, scale_h, width, first, step, end);
             });

@@ -129,7 +129,7 @@ impl Gpu {
     /// As [`Device::launch`](super::Device::launch).
     pub(crate) unsafe fn launch_all(&self, launches: &[Launch], stream: &driver::Stream) -> Result<()> {
         for launch in launches {
-            self.check(launch, stream)?;
+            check(launch, stream)?;
         }
         for launch in launches.iter().filter(|launch| launch.work() > 0) {
             let function = self.function(launch)?;
@@ -165,24 +165,13 @@ impl Gpu {
         stream: Option<&driver::Stream>,
     ) -> Result<()> {
         let stream = stream.unwrap_or(&self.0.stream);
-        self.check(launch, stream)?;
+        check(launch, stream)?;
         let function = self.0.device.function(ptx, &launch.entry_point_name())?;
         if launch.work() == 0 {
             return Ok(());
         }
         // SAFETY: by this function's contract.
         unsafe { start(&function, launch, stream) }
-    }
-
-    /// Checks the buffers that this library knows, and orders them before the stream's next work.
-    fn check(&self, launch: &Launch, stream: &driver::Stream) -> Result<()> {
-        let touched = launch.touched();
-        let (mut addresses, mut known) = ([0; MAX_BUFFERS], [None; MAX_BUFFERS]);
-        for (address, touched) in addresses.iter_mut().zip(touched) {
-            *address = touched.address;
-        }
-        driver::prepare(stream, &addresses[..touched.len()], &mut known[..touched.len()])?;
-        reject_short(launch, &known)
     }
 
     fn function(&self, launch: &Launch) -> Result<Arc<Function>> {
@@ -200,6 +189,17 @@ impl Gpu {
 /// What tells a launch's function from others.
 fn key(launch: &Launch) -> (usize, Constants) {
     (launch.module().ptx.as_ptr().addr(), launch.constants)
+}
+
+/// Checks the buffers that this library knows, and orders them before the stream's next work.
+fn check(launch: &Launch, stream: &driver::Stream) -> Result<()> {
+    let touched = launch.touched();
+    let (mut addresses, mut known) = ([0; MAX_BUFFERS], [None; MAX_BUFFERS]);
+    for (address, touched) in addresses.iter_mut().zip(touched) {
+        *address = touched.address;
+    }
+    driver::prepare(stream, &addresses[..touched.len()], &mut known[..touched.len()])?;
+    reject_short(launch, &known)
 }
 
 /// # Safety

@@ -1,4 +1,8 @@
 //! Where kernels run: a GPU, or the CPU through the references.
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "a launch takes its arguments as one tuple, as a call is written"
+)]
 
 pub(crate) mod cpu;
 #[cfg(feature = "cuda")]

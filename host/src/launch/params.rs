@@ -30,7 +30,9 @@ impl Params {
 
     /// Appends pointers.
     pub(crate) fn pointers(&mut self, addresses: &[u64]) {
-        addresses.iter().for_each(|address| self.push(8, &address.to_ne_bytes()));
+        for address in addresses {
+            self.push(8, &address.to_ne_bytes());
+        }
     }
 
     /// Appends a 32-bit word.

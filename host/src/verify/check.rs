@@ -4,10 +4,11 @@ use std::num::NonZeroU32;
 
 use super::case::{Case, Check, Data, Grid, Literal};
 use super::data::{SplitMix64, bits, decode, encode, generate, show};
+use super::erased::{AnyKernel, Call};
 use super::failure::Failure;
 use super::memory::{Executor, HostBuffer};
 use super::reference::{Expected, expected, rounded, sums};
-use super::subject::{AnyKernel, Call, Role, Spec, Subject, find};
+use super::subject::{Role, Spec, Subject, find};
 use crate::element::DType;
 use crate::kernel::LaunchOptions;
 use crate::launch::{Access, MAX_GRID};

@@ -1,7 +1,7 @@
 //! Buffers on their way to a device and back, and the executors of this crate.
 
+use super::erased::Call;
 use super::failure::Failure;
-use super::subject::Call;
 use crate::device::Device;
 use crate::launch::Access;
 

@@ -17,6 +17,7 @@
 mod case;
 mod check;
 pub(crate) mod data;
+pub(crate) mod erased;
 mod failure;
 mod memory;
 mod reference;
@@ -28,10 +29,10 @@ mod tests;
 pub use case::{Case, Check, Data, Grid, Literal};
 pub use check::{Measured, run};
 pub use data::{SplitMix64, decode, encode};
+pub use erased::{AnyKernel, Arguments, Call};
 pub use failure::{Failure, Finding};
 pub use memory::{Executor, HostBuffer};
 pub use report::{Row, Scope, verify};
-pub use subject::{AnyKernel, Arguments, Call};
 
 use crate::element::DType;
 

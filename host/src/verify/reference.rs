@@ -6,8 +6,9 @@
 
 use super::case::Case;
 use super::data::{bits, decode, from_bits, with_element};
+use super::erased::Call;
 use super::failure::Failure;
-use super::subject::{Call, Role, Spec, Subject};
+use super::subject::{Role, Spec, Subject};
 use crate::device::Device;
 use crate::element::{DType, Num};
 use crate::kernel::LaunchOptions;

@@ -14,8 +14,9 @@
 //! - a touch of bytes that an unfinished `cp.async` is writing;
 //! - an integer division by zero, `trap`, and a spent instruction budget.
 //!
-//! The answers are those of the GPU bit for bit, NaNs included, apart from the instructions that
-//! [`Module::approximate`] lists.
+//! The answers are those that an H200 has given, bit for bit and NaNs included (`ptx_corpus/README.md`), apart from
+//! those of the functions that the GPU takes from tables. [`Module::approximate`] lists the instructions whose
+//! bits PTX leaves open: these functions, and `mma` into f16 and f32.
 
 // Floats are compared exactly on purpose: the machine's answers are right to the bit. Suffixes of an
 // instruction are yes-or-no by nature. A fault is boxed, so that the result of the common case stays small.

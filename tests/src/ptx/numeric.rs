@@ -139,7 +139,8 @@ impl Format {
 }
 
 /// 2ⁿ for n from −1074 up to 1023.
-fn power_of_two(n: i32) -> f64 {
+#[inline(always)]
+pub(crate) fn power_of_two(n: i32) -> f64 {
     if n >= -1022 { f64::from_bits(((n + 1023) as u64) << 52) } else { f64::from_bits(1 << (n + 1074)) }
 }
 
@@ -205,7 +206,8 @@ pub(crate) fn canonical(value: f32) -> f32 {
     if value.is_nan() { f32::from_bits(NAN_F32) } else { value }
 }
 
-/// A double's result with the NaN of the GPU: the first NaN among the operands, made quiet.
+/// A double's result with the NaN of the GPU: the first NaN among the operands, made quiet. They are given in
+/// the order in which the instruction looks at them.
 #[inline(always)]
 pub(crate) fn canonical64<const N: usize>(value: f64, operands: [f64; N]) -> f64 {
     if !value.is_nan() {
@@ -221,9 +223,9 @@ pub(crate) fn flush(value: f32) -> f32 {
     if value.is_subnormal() { f32::from_bits(value.to_bits() & 0x8000_0000) } else { value }
 }
 
-/// Clamps to [0, 1]; a NaN becomes +0.
+/// Clamps to [0, 1]; a NaN and −0 become +0.
 #[inline(always)]
-pub(crate) fn saturate(value: f32) -> f32 {
+pub(crate) fn saturate(value: f64) -> f64 {
     if value > 0.0 { value.min(1.0) } else { 0.0 }
 }
 

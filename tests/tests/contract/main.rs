@@ -1,5 +1,6 @@
 //! The kernel contract: what each kernel says of itself, what its modules export, and what its launches are
 //! made of. Only `equivalence` executes anything.
+#![allow(clippy::format_collect, reason = "a hash in hexadecimal is short")]
 
 mod catalogue;
 mod constants;

@@ -91,14 +91,18 @@ fn single_min_max_with_nan_and_zeros() {
 
 #[test]
 fn single_signs_and_tests() {
-    cases("neg.f32 %ro, %ra;", &[([0], NEG0), ([f(1.0)], f(-1.0))]);
-    cases("abs.f32 %ro, %ra;", &[([NEG0], 0), ([f(-2.0)], f(2.0))]);
-    cases("neg.f64 %do, %da;", &[([0], 1 << 63)]);
-    cases("abs.f64 %do, %da;", &[([d(-2.0)], d(2.0))]);
+    cases("neg.f32 %ro, %ra;", &[([0], NEG0), ([f(1.0)], f(-1.0)), ([NAN], NAN), ([0xff81_2345], NAN)]);
+    cases("abs.f32 %ro, %ra;", &[([NEG0], 0), ([f(-2.0)], f(2.0)), ([0xffc0_0001], NAN)]);
+    cases("neg.ftz.f32 %ro, %ra;", &[([TINY], NEG0), ([0x7fc0_0000], NAN)]);
+    // A double's NaN keeps its sign.
+    let (loud, quiet) = (0x7ff0_0000_0000_0001, 0xfff8_0000_0000_0001);
+    cases("neg.f64 %do, %da;", &[([0], 1 << 63), ([quiet], quiet), ([loud], loud | 1 << 51)]);
+    cases("abs.f64 %do, %da;", &[([d(-2.0)], d(2.0)), ([quiet], quiet), ([loud], loud | 1 << 51)]);
     cases("copysign.f32 %ro, %ra, %rb;", &[([NEG0, f(3.0)], f(-3.0))]);
     cases("copysign.f64 %do, %da, %db;", &[([d(1.0), d(-3.0)], d(3.0))]);
     cases("testp.subnormal.f32 %po, %ra;", &[([TINY], 1), ([0], 0), ([f(1.0)], 0)]);
-    cases("testp.normal.f32 %po, %ra;", &[([TINY], 0), ([f(1.0)], 1), ([INF], 0)]);
+    cases("testp.normal.f32 %po, %ra;", &[([TINY], 0), ([f(1.0)], 1), ([INF], 0), ([NEG0], 1)]);
+    cases("testp.normal.f64 %po, %da;", &[([1], 0), ([0], 1), ([d(f64::NAN)], 0)]);
     cases("testp.notanumber.f64 %po, %da;", &[([d(f64::NAN)], 1), ([0], 0)]);
     cases("testp.number.f32 %po, %ra;", &[([NAN], 0), ([INF], 1)]);
     cases("testp.infinite.f32 %po, %ra;", &[([INF], 1), ([NAN], 0)]);
@@ -113,6 +117,23 @@ fn double_arithmetic() {
     cases("div.rn.f64 %do, %da, %db;", &[([d(1.0), d(3.0)], 0x3fd5_5555_5555_5555)]);
     let e = 2.0_f64.powi(-30);
     cases("fma.rn.f64 %do, %da, %db, %dc;", &[([d(1.0 + e), d(1.0 + e), d(-1.0 - 2.0 * e)], d(e * e))]);
+}
+
+#[test]
+fn double_nan_is_that_of_one_operand() {
+    let [a, b, c] = [1, 2, 3].map(|payload| 0xfff8_0000_0000_0000 | payload);
+    let one = d(1.0);
+    for name in ["add.rn", "sub.rn", "mul.rn", "min", "max"] {
+        cases(&format!("{name}.f64 %do, %da, %db;"), &[([a, b], b)]);
+    }
+    for name in ["add.rn", "sub.rn", "mul.rn"] {
+        cases(&format!("{name}.f64 %do, %da, %db;"), &[([a, one], a), ([one, b], b)]);
+    }
+    cases("div.rn.f64 %do, %da, %db;", &[([a, b], a), ([one, b], b)]);
+    cases(
+        "fma.rn.f64 %do, %da, %db, %dc;",
+        &[([a, b, c], b), ([a, one, c], c), ([a, b, one], b), ([a, one, one], a)],
+    );
 }
 
 #[test]

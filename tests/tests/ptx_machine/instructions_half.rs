@@ -32,8 +32,8 @@ fn half_arithmetic_rounds_once() {
     cases("fma.rn.relu.f16 %ho, %ha, %hb, %hc;", &[([h(2.0), h(-3.0), h(4.0)], 0), ([0x7e00, 0, 0], 0x7fff)]);
     cases("fma.rn.sat.f16 %ho, %ha, %hb, %hc;", &[([h(2.0), h(3.0), h(4.0)], h(1.0)), ([0x7e00, 0, 0], 0)]);
     cases("add.ftz.f16 %ho, %ha, %hb;", &[([1, 1], 0), ([h(1.0), 1], h(1.0))]);
-    cases("neg.f16 %ho, %ha;", &[([h(1.0)], h(-1.0))]);
-    cases("abs.f16 %ho, %ha;", &[([h(-1.0)], h(1.0))]);
+    cases("neg.f16 %ho, %ha;", &[([h(1.0)], h(-1.0)), ([0x7fff], 0x7fff), ([0xfe00], 0x7fff)]);
+    cases("abs.f16 %ho, %ha;", &[([h(-1.0)], h(1.0)), ([0xfc01], 0x7fff)]);
     cases("min.f16 %ho, %ha, %hb;", &[([0x7e00, h(1.0)], h(1.0)), ([0, 0x8000], 0x8000)]);
     cases("max.NaN.f16 %ho, %ha, %hb;", &[([0x7e00, h(1.0)], 0x7fff)]);
 }
@@ -61,7 +61,10 @@ fn half_pairs_work_in_both_halves() {
         "max.bf16x2 %ro, %ra, %rb;",
         &[([pair(b(2.0), b(3.0)), pair(b(5.0), b(-3.0))], pair(b(5.0), b(3.0)))],
     );
-    cases("neg.bf16x2 %ro, %ra;", &[([pair(b(2.0), b(-3.0))], pair(b(-2.0), b(3.0)))]);
+    cases(
+        "neg.bf16x2 %ro, %ra;",
+        &[([pair(b(2.0), b(-3.0))], pair(b(-2.0), b(3.0))), ([pair(0x7fc1, b(1.0))], pair(0x7fff, b(-1.0)))],
+    );
 }
 
 #[test]

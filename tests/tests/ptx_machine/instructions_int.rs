@@ -167,6 +167,12 @@ fn bits_fields() {
     );
     cases("bfi.b32 %ro, %ra, %rb, %rc, %re;", &[([M1, 5, 40, 8], 5)]);
     cases("bfi.b64 %do, %da, %db, 32, 32;", &[([7, 9], 7 << 32 | 9)]);
+    // 32 bits look at the low byte of the start and the length, 64 bits at all of them.
+    cases("bfe.u32 %ro, %ra, %rb, %rc;", &[([M1, 0x104, 0x101], 1)]);
+    cases("bfi.b32 %ro, %ra, %rb, 256, 257;", &[([M1, 0], 1)]);
+    cases("bfe.u64 %do, %da, 4, %rb;", &[([u64::MAX, 0x100], u64::MAX >> 4)]);
+    cases("bfe.s64 %do, %da, %rb, 4;", &[([1 << 63, 0x100], u64::MAX), ([1, 0x100], 0)]);
+    cases("bfi.b64 %do, %da, %db, %rc, 256;", &[([7, 9, 0], 7), ([7, 9, 256], 9)]);
 }
 
 #[test]

@@ -264,6 +264,32 @@ fn mma_ignores_the_low_bits_of_tf32() {
 }
 
 #[test]
+fn mma_cuts_terms_and_sums() {
+    // Eight products of `a` and `b`, and `c`.
+    let sum = |a: f32, b: f32, c: f32| {
+        let [a, b, c] = [a, b, c].map(f32::to_bits);
+        let text = format!(
+            "mov.b32 %r10, {a}; mov.b32 %r11, {b}; mov.b32 %r12, {c};
+             mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {{%r40, %r41, %r42, %r43}}, {{%r10, %r10, %r10, %r10}}, {{%r11, %r11}}, {{%r12, %r12, %r12, %r12}};"
+        );
+        f32::from_bits(warp(&text)[0])
+    };
+    let big = 2.0_f32.powi(24);
+    assert_eq!(sum(1.0, 0.5, big), big + 4.0);
+    // What a term has below 2⁻²⁵ of the largest is lost, whatever its sign.
+    assert_eq!(sum(1.0, 0.25, big), big);
+    assert_eq!(sum(1.0, -0.25, big), big);
+    assert_eq!(sum(1.0, 1.0, f32::from_bits(0x3f80_0007)), 9.0);
+    assert_eq!(sum(-1.0, 1.0, f32::from_bits(0xbf80_0007)), -9.0);
+    let tiny = f32::from_bits(0x1f80_0000);
+    assert_eq!(sum(tiny, tiny, 0.0), 8.0 * tiny * tiny);
+    assert_eq!(sum(0.0, 1.0, f32::from_bits(1)).to_bits(), 1);
+    assert_eq!(sum(0.0, 0.0, 0.0).to_bits(), 0);
+    assert_eq!(sum(f32::INFINITY, 1.0, 1.0), f32::INFINITY);
+    assert_eq!(sum(f32::INFINITY, 0.0, 1.0).to_bits(), 0x7fff_ffff);
+}
+
+#[test]
 fn launch_bounds_are_compared() {
     let text = format!("{HEAD}.visible .entry k() .reqntid 64, 1, 1 {{ ret; }}");
     assert!(Run::new(64).launch(&text).is_ok());

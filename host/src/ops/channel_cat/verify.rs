@@ -1,7 +1,8 @@
 //! What verification knows of channel cat: its contract in numbers, awkward shapes, and worked literals.
 
 use super::{ChannelCatBackward, ChannelCatForward};
-use crate::verify::subject::{Adjoint, Spec, Subject, build, plain};
+use crate::verify::erased::{build, plain};
+use crate::verify::subject::{Adjoint, Spec, Subject};
 use crate::verify::{Case, Literal};
 
 const FORWARD: &str = "channel_cat_forward";

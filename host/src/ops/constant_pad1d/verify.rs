@@ -1,7 +1,8 @@
 //! What verification knows of constant padding: its contract in numbers, awkward shapes, and worked literals.
 
 use super::{ConstantPad1dBackward, ConstantPad1dForward};
-use crate::verify::subject::{Adjoint, Spec, Subject, build, plain};
+use crate::verify::erased::{build, plain};
+use crate::verify::subject::{Adjoint, Spec, Subject};
 use crate::verify::{Case, Literal};
 
 const FORWARD: &str = "constant_pad1d_forward";

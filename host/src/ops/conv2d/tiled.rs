@@ -384,8 +384,8 @@ struct Runs {
     column_tiles: i64,
     pixels: i64,
     /// Pixels of a run, and how many runs.
-    run: i64,
-    runs: i64,
+    length: i64,
+    count: i64,
 }
 
 impl Runs {
@@ -401,8 +401,8 @@ impl Runs {
         let wanted = 6 * i64::from(target.multiprocessors);
         let wanted = (wanted / (row_tiles * column_tiles * i64::from(problem.g))).max(1);
         let most = (pixels / MIN_RUN).min(MAX_PARTIAL / (4 * volumes.w).max(1)).max(1);
-        let run = ceil(ceil(pixels, wanted.min(most)).max(1), BK) * BK;
-        Self { row_tiles, column_tiles, pixels, run, runs: ceil(pixels, run).max(1) }
+        let length = ceil(ceil(pixels, wanted.min(most)).max(1), BK) * BK;
+        Self { row_tiles, column_tiles, pixels, length, count: ceil(pixels, length).max(1) }
     }
 }
 
@@ -410,7 +410,7 @@ impl Runs {
 pub(super) fn weight_gradient_workspace(problem: &Problem, m: Machine<'_>) -> Option<u64> {
     let volumes = problem.volumes();
     let suits = suits(problem, m.dtype, problem.c_out_per_group()) && volumes.y > 0 && volumes.w > 0;
-    suits.then(|| (Runs::new(problem, &volumes, m.target).runs * volumes.w * 4) as u64)
+    suits.then(|| (Runs::new(problem, &volumes, m.target).count * volumes.w * 4) as u64)
 }
 
 /// wgrad: the runs' partial sums, then their total, or nothing where the tiles do not suit it. `touched` are dy, x
@@ -428,10 +428,10 @@ pub(super) fn weight_gradient(
     let groups = i64::from(problem.g);
     let plane = i64::from(problem.output[0]) * i64::from(problem.output[1]);
     let (rows, cig) = (i64::from(problem.c_out_per_group()), i64::from(problem.c_in_per_group()));
-    let tiles = runs.row_tiles * runs.column_tiles * groups * runs.runs;
+    let tiles = runs.row_tiles * runs.column_tiles * groups * runs.count;
     let mut words = source([forward_axis(problem, 0), forward_axis(problem, 1)], i64::from(problem.c_in));
     words.long(i64::from(problem.c_out) * plane).word(plane);
-    words.word(rows).word(cig * problem.taps()).word(cig).word(runs.pixels).word(runs.run).word(tiles);
+    words.word(rows).word(cig * problem.taps()).word(cig).word(runs.pixels).word(runs.length).word(tiles);
     words.divisor(runs.row_tiles).divisor(runs.column_tiles).divisor(groups).align(8);
     let [dy, x, dw] = touched.map(|touched| touched.address);
     let mut params = Params::new();
@@ -448,7 +448,7 @@ pub(super) fn weight_gradient(
     let mut params = Params::new();
     params.pointers(&[workspace, dw]);
     params.long(volumes.w as u64);
-    params.word(runs.runs as u32);
+    params.word(runs.count as u32);
     params.word(u32::from(accumulate));
     let second = [partial(Access::Read), touched[2]];
     let geometry = Geometry::tiles(ceil(volumes.w, SWEEP) as u64, SWEEP as u64);

@@ -107,19 +107,17 @@ pub(super) fn backward<D: Num>(
     }
     let [kh, kw, sh, sw] = [kernel.kh, kernel.kw, kernel.stride_h, kernel.stride_w];
     let [ph, pw, g, block] = [kernel.pad_h, kernel.pad_w, kernel.g, kernel.block_ow];
-    let mut launches = match left {
-        Some(launches) => launches,
-        None => {
-            let alone = Conv2dBackwardDx::<D>::try_new(kh, kw, sh, sw, ph, pw, g, block).ok()?;
-            vec![alone.prepare(&(dy, w, dx, b, c_in, c_out, h, wd, oh, ow), options).ok()?]
-        }
+    let mut launches = if let Some(launches) = left {
+        launches
+    } else {
+        let alone = Conv2dBackwardDx::<D>::try_new(kh, kw, sh, sw, ph, pw, g, block).ok()?;
+        vec![alone.prepare(&(dy, w, dx, b, c_in, c_out, h, wd, oh, ow), options).ok()?]
     };
-    match right {
-        Some(more) => launches.extend(more),
-        None => {
-            let alone = Conv2dBackwardDw::<D>::try_new(kh, kw, sh, sw, ph, pw, g, block).ok()?;
-            launches.push(alone.prepare(&(dy, x, dw, b, c_in, c_out, h, wd, oh, ow), options).ok()?);
-        }
+    if let Some(more) = right {
+        launches.extend(more);
+    } else {
+        let alone = Conv2dBackwardDw::<D>::try_new(kh, kw, sh, sw, ph, pw, g, block).ok()?;
+        launches.push(alone.prepare(&(dy, x, dw, b, c_in, c_out, h, wd, oh, ow), options).ok()?);
     }
     Some(launches)
 }

@@ -1,7 +1,8 @@
 //! What verification knows of convolution: its contract in numbers, awkward shapes, and worked literals.
 
 use super::{Conv2dBackward, Conv2dBackwardDw, Conv2dBackwardDx, Conv2dForward};
-use crate::verify::subject::{Adjoint, Spec, Subject, build, plain};
+use crate::verify::erased::{build, plain};
+use crate::verify::subject::{Adjoint, Spec, Subject};
 use crate::verify::{Case, Data, Grid, Literal};
 
 const FORWARD: &str = "conv2d_forward";

@@ -176,7 +176,8 @@ impl Matrix {
             Way::Rows => plan.sweeps_vectors(total, area, 4),
             Way::General => plan.tiles(total, tiles, area),
             Way::ColumnsAligned => {
-                plan.tiles(total, tiles, (area as u64).div_ceil((plan.lanes() * plan.lanes()) as u64) as i64)
+                let squares = (area as u64).div_ceil((plan.lanes() * plan.lanes()) as u64);
+                plan.tiles(total, tiles, squares as i64);
             }
             Way::Columns => {
                 plan.tiles(total, tiles, area);

@@ -1,7 +1,8 @@
 //! What verification knows of flatten: its contract in numbers, awkward shapes, and worked literals.
 
 use super::{FlattenBackward, FlattenForward};
-use crate::verify::subject::{Adjoint, Spec, Subject, build, plain};
+use crate::verify::erased::{build, plain};
+use crate::verify::subject::{Adjoint, Spec, Subject};
 use crate::verify::{Case, Literal};
 
 const FORWARD: &str = "flatten_forward";

@@ -140,6 +140,12 @@ fn funnel(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>) -> Result<S
     }))
 }
 
+/// The start and the length of a field of a word of `bits` bits. The GPU has an instruction for 32 bits, which
+/// looks at the low byte of each; what the assembler puts together for 64 bits looks at all of it.
+fn bounds(bits: u32, start: u32, len: u32) -> (u32, u32) {
+    if bits == 32 { (start & 0xff, len & 0xff) } else { (start.min(bits), len.min(bits)) }
+}
+
 /// `bfe`: a field, extended by the sign of its highest bit that exists.
 fn extract(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>) -> Result<Step, PtxError> {
     let ty = linker.ty(mods)?;
@@ -153,7 +159,7 @@ fn extract(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>) -> Result<
     let field = [linker.decoder.src(&inst.operands[2], 32)?, linker.decoder.src(&inst.operands[3], 32)?];
     let width = if bits == 32 { u32::MAX as u64 } else { u64::MAX };
     Ok(map3(d, [a, field[0], field[1]], move |a: u64, start: u32, len: u32| {
-        let (start, len) = (start & 0xff, len & 0xff);
+        let (start, len) = bounds(bits, start, len);
         let field = if start >= bits { 0 } else { a >> start };
         let kept = if len >= 64 { field } else { field & ((1 << len) - 1) };
         let negative = ty.is_signed() && len > 0 && a >> (start + len - 1).min(bits - 1) & 1 == 1;
@@ -185,7 +191,7 @@ fn insert(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>) -> Result<S
         }
         let [a, b, start, len] = [a, b, start, len].map(|slot| *ctx.regs.row(slot));
         ctx.regs.write(mask, d, |lane| {
-            let (start, len) = (start[lane] & 0xff, len[lane] & 0xff);
+            let (start, len) = bounds(bits, start[lane] as u32, len[lane] as u32);
             let ones = if len >= 64 { u64::MAX } else { (1 << len) - 1 };
             let field = if start >= 64 { 0 } else { ones << start & width };
             let value = if start >= 64 { 0 } else { a[lane] << start };

@@ -4,7 +4,9 @@ use super::super::code::Step;
 use super::super::error::PtxError;
 use super::super::link::Linker;
 use super::super::mods::Mods;
-use super::super::numeric::{BF16, F16, F32, Format, NAN_16, NAN_F32, NAN_F64, Round, TF32, integral};
+use super::super::numeric::{
+    BF16, F16, F32, Format, NAN_16, NAN_F32, NAN_F64, Round, TF32, integral, saturate,
+};
 use super::super::regs::lanes;
 use super::super::syntax::Inst;
 use super::super::ty::Ty;
@@ -83,15 +85,11 @@ fn cvt(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>) -> Result<Step
             extend(to, to_integer(value, to, from, style), room)
         }),
         _ if from.is_integer() => map1(d, a, move |x: u64| from_integer(integer(from, x), to, style)),
-        // Doubles carry the payload of a NaN along.
-        (Ty::F64, Ty::F64 | Ty::F32) => map1(d, a, move |x: u64| {
-            let value = if from == Ty::F64 { f64::from_bits(x) } else { f32::from_bits(x as u32) as f64 };
-            if value.is_nan() && !style.sat {
-                return value.to_bits() | 1 << 51;
-            }
-            to_float(read(from, x, style), to, style)
+        (Ty::F32, Ty::Bf16) if !style.sat && !style.ftz => map1(d, a, |x: u16| (x as u32) << 16),
+        _ => map1(d, a, move |x: u64| {
+            let value = read(from, x, style);
+            if value.is_nan() && !style.sat { nan(x, to, from, style) } else { to_float(value, to, style) }
         }),
-        _ => map1(d, a, move |x: u64| to_float(read(from, x, style), to, style)),
     })
 }
 
@@ -204,18 +202,43 @@ fn to_integer(value: f64, to: Ty, from: Ty, style: Style) -> u64 {
     clamp(to, rounded as i128)
 }
 
+/// What a conversion between floats makes of a NaN. Those from and to doubles keep its sign and the upper bits of
+/// its payload, and make it quiet; two others copy bits; the rest give the NaN of arithmetic.
+fn nan(bits: u64, to: Ty, from: Ty, style: Style) -> u64 {
+    match (to, from) {
+        (Ty::Tf32, _) => bits & 0xffff_e000,
+        (Ty::F32, Ty::Bf16) => bits << 16 & 0xffff_ffff,
+        _ if to != Ty::F64 && from != Ty::F64 => canonical_nan(to),
+        _ => {
+            // A flush is an operation on singles that comes first.
+            let flushed = style.ftz && from == Ty::F32;
+            let bits = if flushed { canonical_nan(from) } else { bits };
+            let stored = |ty: Ty| narrow(ty).map_or(52, |format| format.mantissa);
+            let payload = bits << (64 - stored(from)) >> (64 - stored(to));
+            let negative = bits >> (from.bits() - 1) & 1;
+            // All bits of the exponent, and the highest of the mantissa.
+            let quiet = ((2 << (to.bits() - 1 - stored(to))) - 1) << (stored(to) - 1);
+            negative << (to.bits() - 1) | quiet | payload
+        }
+    }
+}
+
+/// The NaN that arithmetic gives.
+fn canonical_nan(ty: Ty) -> u64 {
+    match ty {
+        Ty::F64 => NAN_F64,
+        Ty::F32 | Ty::Tf32 => NAN_F32 as u64,
+        _ => NAN_16 as u64,
+    }
+}
+
 /// A float's bits from an exact value.
 fn to_float(value: f64, to: Ty, style: Style) -> u64 {
     if value.is_nan() {
-        return match to {
-            _ if style.sat => 0,
-            Ty::F64 => NAN_F64,
-            Ty::F32 | Ty::Tf32 => NAN_F32 as u64,
-            _ => NAN_16 as u64,
-        };
+        return if style.sat { 0 } else { canonical_nan(to) };
     }
     let value = style.integral.map_or(value, |mode| integral(value, mode));
-    let value = if style.sat { value.clamp(0.0, 1.0) } else { value };
+    let value = if style.sat { saturate(value) } else { value };
     let value = if style.relu && value <= 0.0 { 0.0 } else { value };
     let mode = style.round.unwrap_or(Round::Nearest);
     match narrow(to) {

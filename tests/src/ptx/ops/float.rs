@@ -1,7 +1,9 @@
 //! Arithmetic on singles and doubles.
 //!
-//! Singles keep subnormals unless `.ftz` is there, and every NaN that arithmetic gives is
-//! [`NAN_F32`](super::super::numeric::NAN_F32).
+//! Singles keep subnormals unless `.ftz` is there, and every NaN that arithmetic gives, changes of sign
+//! included, is [`NAN_F32`](super::super::numeric::NAN_F32). Doubles pass a NaN on, made quiet and with its sign:
+//! that of the second operand before that of the third before that of the first, but a division's dividend
+//! before its divisor.
 
 use super::super::code::Step;
 use super::super::error::PtxError;
@@ -36,7 +38,7 @@ impl Flags {
 
     pub(super) fn output(self, value: f32) -> f32 {
         let value = self.input(value);
-        if self.sat { saturate(value) } else { canonical(value) }
+        if self.sat { saturate(value as f64) as f32 } else { canonical(value) }
     }
 }
 
@@ -81,8 +83,8 @@ pub(super) fn single(
             let (d, [a]) = linker.same(inst, 32)?;
             let negate = name == "neg";
             return Ok(map1(d, a, move |x: f32| {
-                let x = flags.input(x).to_bits();
-                if negate { x ^ 0x8000_0000 } else { x & 0x7fff_ffff }
+                let x = flags.input(x);
+                canonical(if negate { -x } else { x.abs() })
             }));
         }
         "min" | "max" => {
@@ -193,15 +195,12 @@ pub(super) fn double(
         "neg" | "abs" => {
             let (d, [a]) = linker.same(inst, 64)?;
             let negate = name == "neg";
-            return Ok(map1(d, a, move |x: u64| if negate { x ^ 1 << 63 } else { x & !(1 << 63) }));
+            return Ok(map1(d, a, move |x: f64| canonical64(if negate { -x } else { x.abs() }, [x])));
         }
         "min" | "max" => {
             let (d, ab) = linker.same(inst, 64)?;
             let choose = if name == "min" { minimum } else { maximum };
-            return Ok(map2(d, ab, move |a: f64, b: f64| {
-                let value = choose(a, b, false);
-                if value.is_nan() { canonical64(value, [a, b]) } else { value }
-            }));
+            return Ok(map2(d, ab, move |a: f64, b: f64| canonical64(choose(a, b, false), [b, a])));
         }
         _ => {}
     }
@@ -211,13 +210,13 @@ pub(super) fn double(
     }
     if matches!(name, "fma" | "mad") {
         let (d, abc) = linker.same(inst, 64)?;
-        return Ok(map3(d, abc, |a: f64, b: f64, c: f64| canonical64(a.mul_add(b, c), [a, b, c])));
+        return Ok(map3(d, abc, |a: f64, b: f64, c: f64| canonical64(a.mul_add(b, c), [b, c, a])));
     }
     let (d, ab) = linker.same(inst, 64)?;
     Ok(match name {
-        "add" => map2(d, ab, |a: f64, b: f64| canonical64(a + b, [a, b])),
-        "sub" => map2(d, ab, |a: f64, b: f64| canonical64(a - b, [a, b])),
-        "mul" => map2(d, ab, |a: f64, b: f64| canonical64(a * b, [a, b])),
+        "add" => map2(d, ab, |a: f64, b: f64| canonical64(a + b, [b, a])),
+        "sub" => map2(d, ab, |a: f64, b: f64| canonical64(a - b, [b, a])),
+        "mul" => map2(d, ab, |a: f64, b: f64| canonical64(a * b, [b, a])),
         _ => map2(d, ab, |a: f64, b: f64| canonical64(a / b, [a, b])),
     })
 }

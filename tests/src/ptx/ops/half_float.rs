@@ -4,7 +4,7 @@ use super::super::code::Step;
 use super::super::error::PtxError;
 use super::super::link::Linker;
 use super::super::mods::Mods;
-use super::super::numeric::{BF16, F16, Format, NAN_16, Round, odd_sum};
+use super::super::numeric::{BF16, F16, Format, NAN_16, Round, odd_sum, saturate};
 use super::super::regs::Slot;
 use super::super::syntax::Inst;
 use super::super::ty::Ty;
@@ -43,7 +43,7 @@ impl Style {
     }
 
     fn output(self, value: f64) -> u16 {
-        let value = if self.sat { if value > 0.0 { value.min(1.0) } else { 0.0 } } else { value };
+        let value = if self.sat { saturate(value) } else { value };
         if value.is_nan() {
             return NAN_16;
         }
@@ -117,7 +117,10 @@ pub(super) fn arith(
             let (d, [a]) = linker.same(inst, bits)?;
             let negate = name == "neg";
             Ok(style.step1(d, a, move |x| {
-                let flat = style.ftz && !style.format.is_nan(x as u32) && style.input(x) == 0.0;
+                if style.format.is_nan(x as u32) {
+                    return NAN_16;
+                }
+                let flat = style.ftz && style.input(x) == 0.0;
                 let x = if flat { x & 0x8000 } else { x };
                 if negate { x ^ 0x8000 } else { x & 0x7fff }
             }))

@@ -1,13 +1,16 @@
 //! `mma.sync`: D = A · B + C over a warp, A row-major and B column-major.
 //!
-//! PTX leaves the order and the rounding of the accumulation open. For results in f32 and f16 the machine
-//! sums exact products in double precision and rounds once; doubles are a chain of fused multiply-adds.
+//! PTX leaves the order and the rounding of the accumulation open; the machine does what an H200 does. A sum in
+//! f32 takes all products of the instruction and the old value at once: each is cut to a multiple of 2⁻²⁵ of the
+//! largest one's power of two, the sum of these is exact, and it is cut again to a single. Doubles are a chain of
+//! fused multiply-adds. A sum in f16 is exact here and rounded once, which no recorded answer confirms; nor do
+//! any for singles that are subnormal, infinite or NaN.
 
 use super::super::code::{Exec, Members, Step};
 use super::super::error::PtxError;
 use super::super::link::Linker;
 use super::super::mods::Mods;
-use super::super::numeric::{F16, NAN_16, Round, canonical, canonical64};
+use super::super::numeric::{F16, NAN_16, Round, canonical, canonical64, power_of_two, single};
 use super::super::regs::{LANES, Regs, Slot};
 use super::super::syntax::{Inst, Operand};
 use super::super::ty::Ty;
@@ -143,14 +146,75 @@ unsafe fn multiply_wide(shape: Shape, left: &[f64; 256], right: &[f64; 16 * N], 
 
 #[inline(always)]
 fn multiply_plain(shape: Shape, left: &[f64; 256], right: &[f64; 16 * N], sums: &mut [f64; 16 * N]) {
-    let exact = shape.sum == Ty::F64;
-    for (sums, left) in sums.chunks_exact_mut(N).zip(left.chunks_exact(16)).take(shape.m) {
-        for (&x, right) in left[..shape.k].iter().zip(right.chunks_exact(N)) {
-            for (sum, &y) in sums.iter_mut().zip(right) {
-                *sum = if exact { canonical64(x.mul_add(y, *sum), [x, y, *sum]) } else { *sum + x * y };
-            }
+    let rows = sums.as_chunks_mut::<N>().0.iter_mut().zip(left.as_chunks::<16>().0).take(shape.m);
+    let exponents = right.map(exponent);
+    let (right, exponents) = (right.as_chunks::<N>().0, exponents.as_chunks::<N>().0);
+    for (sums, left) in rows {
+        let left = &left[..shape.k];
+        match shape.sum {
+            Ty::F32 => aligned_sums(left, right, exponents, sums),
+            Ty::F64 => each_product(left, right, sums, fused),
+            _ => each_product(left, right, sums, |sum, x, y| sum + x * y),
         }
     }
+}
+
+#[inline(always)]
+fn each_product(left: &[f64], right: &[[f64; N]], sums: &mut [f64; N], add: impl Fn(f64, f64, f64) -> f64) {
+    for (&x, right) in left.iter().zip(right) {
+        for (sum, &y) in sums.iter_mut().zip(right) {
+            *sum = add(*sum, x, y);
+        }
+    }
+}
+
+#[inline(always)]
+fn fused(sum: f64, x: f64, y: f64) -> f64 {
+    canonical64(x.mul_add(y, sum), [y, sum, x])
+}
+
+/// Bits kept below the power of two of the largest term.
+const KEPT_BITS: i32 = 25;
+
+/// Adds one row of products to a row of sums, each term cut to a multiple of the same power of two. Every
+/// product is exact in a double, and so is every sum of what is kept.
+#[inline(always)]
+fn aligned_sums(left: &[f64], right: &[[f64; N]], exponents: &[[i32; N]], sums: &mut [f64; N]) {
+    let mut top = sums.map(exponent);
+    for (&x, exponents) in left.iter().zip(exponents) {
+        let x = exponent(x);
+        for (top, y) in top.iter_mut().zip(exponents) {
+            *top = (*top).max(x + y);
+        }
+    }
+    // The bounds are beyond every finite product but zero, and keep both powers finite.
+    let top = top.map(|top| top.clamp(-400, 400));
+    let scale = top.map(|top| power_of_two(KEPT_BITS - top));
+    for (sum, scale) in sums.iter_mut().zip(scale) {
+        *sum = (*sum * scale).trunc();
+    }
+    for (&x, right) in left.iter().zip(right) {
+        for ((sum, &y), scale) in sums.iter_mut().zip(right).zip(scale) {
+            *sum += (x * y * scale).trunc();
+        }
+    }
+    for (sum, top) in sums.iter_mut().zip(top) {
+        *sum *= power_of_two(top - KEPT_BITS);
+    }
+}
+
+/// The exponent of a double's power of two. That of a zero is below that of every product.
+#[inline(always)]
+fn exponent(value: f64) -> i32 {
+    (value.to_bits() >> 52 & 0x7ff) as i32 - 1023
+}
+
+/// A single from a sum, cut.
+fn cut(sum: f64) -> f32 {
+    if sum.abs() < f32::MIN_POSITIVE as f64 {
+        return single(sum, Round::Zero);
+    }
+    canonical(f64::from_bits(sum.to_bits() & !0x1fff_ffff) as f32)
 }
 
 fn mma(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>) -> Result<Step, PtxError> {
@@ -244,6 +308,6 @@ fn number_bits(ty: Ty, sum: f64) -> u64 {
         Ty::F64 => sum.to_bits(),
         Ty::F16 if sum.is_nan() => NAN_16 as u64,
         Ty::F16 => F16.round(sum, Round::Nearest) as u64,
-        _ => canonical(sum as f32).to_bits() as u64,
+        _ => cut(sum).to_bits() as u64,
     }
 }
