@@ -1,4 +1,5 @@
 //! Tensors: copies, views, memory of others, and every way of misusing them that is not a compile error.
+#![allow(clippy::float_cmp, reason = "copies keep every bit")]
 
 use std::ffi::c_void;
 use std::sync::Arc;

@@ -1,4 +1,12 @@
 //! Streams: work in order, run at once, prepared, or recorded.
+#![cfg_attr(
+    not(feature = "cuda"),
+    allow(
+        unused,
+        clippy::unnecessary_wraps,
+        reason = "streams and foreign memory are of use with GPUs alone"
+    )
+)]
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};

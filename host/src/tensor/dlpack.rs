@@ -3,6 +3,14 @@
 //! The structure carries no stream, so both ways take one: import the producer's, whose work wrote the tensor, and
 //! export the consumer's, whose work will use it. Source: the DLPack specification, `dlpack.h`, the unversioned
 //! `DLManagedTensor`.
+#![cfg_attr(
+    not(feature = "cuda"),
+    allow(
+        unused,
+        clippy::unnecessary_wraps,
+        reason = "streams and foreign memory are of use with GPUs alone"
+    )
+)]
 
 use std::ffi::c_void;
 use std::sync::Arc;

@@ -1,4 +1,12 @@
 //! The memory behind tensors, and who uses it.
+#![cfg_attr(
+    not(feature = "cuda"),
+    allow(
+        unused,
+        clippy::unnecessary_wraps,
+        reason = "streams and foreign memory are of use with GPUs alone"
+    )
+)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, Ordering};
