@@ -1,6 +1,7 @@
 //! The picture: memory-bound cases against the copy, and convolutions against the roofline.
 
 use plotters::prelude::*;
+use plotters::style::register_font;
 
 use super::{Report, Row};
 use crate::error::{Error, Result};
@@ -31,6 +32,8 @@ fn drawing<E: std::error::Error + Send + Sync>(error: DrawingAreaErrorKind<E>) -
 /// The picture as SVG.
 pub(super) fn svg(report: &Report<'_>) -> Result<String> {
     let mut text = String::new();
+    register_font("sans-serif", FontStyle::Normal, dejavu::sans::regular())
+        .map_err(|_| Error::Picture("the font does not load".to_owned()))?;
     {
         let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
         root.fill(&WHITE).map_err(drawing)?;
