@@ -162,8 +162,11 @@ fn tf32<E, const MMA: bool>(value: f32) -> f32 {
 }
 
 /// One element, or zero, as f32.
+///
+/// # Safety
+/// When taken, `from` is valid for a read of one element of global memory.
 #[inline(always)]
-unsafe fn load_or_zero<E: Num<Acc = f32>>(take: bool, from: *const E) -> f32 {
+pub unsafe fn load_or_zero<E: Num<Acc = f32>>(take: bool, from: *const E) -> f32 {
     // SAFETY: by the caller's contract.
     unsafe { load_if(take, from, E::narrow(0.0)) }.widen()
 }
