@@ -755,30 +755,6 @@ pub unsafe fn conv2d_dw_reduce<E: Num<Acc = f32>>(
     });
 }
 
-/// Forward or dgrad tap by tap in tiles of 128 channels.
-///
-/// # Safety
-/// As for [`taps`].
-#[inline(always)]
-pub unsafe fn conv2d_taps_128<E: Num<Acc = f32>>(
-    source: *mut E,
-    packed: *mut f32,
-    out: *mut E,
-    product: Gather,
-    layout: Packed,
-) {
-    // SAFETY: by this function's contract.
-    unsafe { taps::<E, 128, false>(source, packed, out, &product, &layout) };
-}
-
-entry! { single conv2d_taps_128 {
-    args(source: *mut E, packed: *mut f32, out: *mut E)
-    hidden(product: Gather, layout: Packed)
-    constants()
-    barriers(3)
-    threads(256, 2)
-} }
-
 /// Forward or dgrad in tiles of 64 channels.
 ///
 /// # Safety

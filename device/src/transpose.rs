@@ -184,7 +184,7 @@ const fn shared_pitch<E>() -> u32 {
 ///
 /// # Safety
 /// `from` and `to` are valid for reads and writes of their rows and do not overlap; the launch gave shared
-/// memory for `SIDE` rows of [`shared_pitch`] and `BLOCK` threads; all of them call this.
+/// memory for `SIDE` rows of `shared_pitch` and `BLOCK` threads; all of them call this.
 #[inline(always)]
 pub unsafe fn transpose_shared<E: Copy>(matrix: Transpose<E>, tiles: Tiles) {
     tiles.for_each(|tile_p, tile_q| {

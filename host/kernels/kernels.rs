@@ -499,23 +499,6 @@ pub static KERNELS: &[KernelInfo] = &[
         ],
     },
     KernelInfo {
-        name: "conv2d_taps_128",
-        family: Family::Single,
-        source: include_str!("conv2d_taps_128/source.rs"),
-        args: &[
-            Param { name: "source", ty: "*mut E" },
-            Param { name: "packed", ty: "*mut f32" },
-            Param { name: "out", ty: "*mut E" },
-        ],
-        hidden: &[Param { name: "product", ty: "Gather" }, Param { name: "layout", ty: "Packed" }],
-        constants: &[],
-        modules: &[
-            Module { kind: "f16", target: "sm_70", ptx: include_str!("conv2d_taps_128/f16.ptx") },
-            Module { kind: "bf16", target: "sm_70", ptx: include_str!("conv2d_taps_128/bf16.ptx") },
-            Module { kind: "f32", target: "sm_70", ptx: include_str!("conv2d_taps_128/f32.ptx") },
-        ],
-    },
-    KernelInfo {
         name: "conv2d_taps_64",
         family: Family::Single,
         source: include_str!("conv2d_taps_64/source.rs"),

@@ -91,7 +91,7 @@ fn what_cannot_be_recorded_ends_the_recording_and_nothing_else() {
         assert!(matches!(failed, Err(Error::Capturing { .. })), "{failed:?}");
         let failed = stream.capture(|stream| x.copy_from_slice(stream, &[2.0; 8]));
         assert!(matches!(failed, Err(Error::Capturing { .. })), "{failed:?}");
-        let failed = stream.capture(|stream| stream.synchronize());
+        let failed = stream.capture(Stream::synchronize);
         assert!(matches!(failed, Err(Error::Capturing { .. })), "{failed:?}");
         let failed = stream.capture(|stream| stream.capture(|_| Ok(())).map(drop));
         assert!(matches!(failed, Err(Error::Capturing { .. })), "{failed:?}");

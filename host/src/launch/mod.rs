@@ -179,7 +179,7 @@ impl Launch {
     /// The module's PTX with the constants written in.
     ///
     /// # Errors
-    /// [`Error::Module`] if a hole has no constant.
+    /// [`Error::Module`](crate::Error::Module) if a hole has no constant.
     pub fn specialised_ptx(&self) -> Result<String> {
         specialise(self.kernel, self.module, self.constants())
     }

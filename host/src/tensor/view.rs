@@ -178,7 +178,7 @@ impl<'a, D: Element> TensorRef<'a, D> {
     /// All dimensions but the first as one.
     ///
     /// # Errors
-    /// [`Error::View`] where it would take a copy; [`ops::flatten`] makes one.
+    /// [`Error::View`] where it would take a copy; `ops::flatten` makes one.
     pub fn flatten(self) -> Result<Self> {
         Ok(Self { layout: self.layout.flatten()?, ..self })
     }

@@ -40,14 +40,6 @@ impl Machine<'_> {
     fn mma(self) -> bool {
         self.target.capability >= (8, 0) && (self.dtype != DType::F32 || self.math == MathMode::Tf32)
     }
-
-    /// The channels of a tile, 128 or 64: whichever leaves the busiest multiprocessor less to do.
-    fn tile_rows(self, rows: i64, tiles_beside: i64) -> i64 {
-        let multiprocessors = i64::from(self.target.multiprocessors);
-        let busiest = |bm: i64| ceil(ceil(rows, bm) * tiles_beside, multiprocessors) * bm;
-        // The larger tile reads less for each product, so the smaller one has to win clearly.
-        if self.mma() || busiest(64) * 21 < busiest(128) * 20 { 64 } else { 128 }
-    }
 }
 
 /// Dynamic shared memory: two buffers of both operands' stages, behind `head` bytes.
@@ -145,8 +137,7 @@ impl Packed {
     /// How the filter is packed, or nothing where so few channels are reduced that padding them would cost more
     /// than it saves.
     fn new(channels: &Channels, taps: i64) -> Option<Self> {
-        // Whole tiles of either size.
-        let rows = ceil(channels.rows, 128) * 128;
+        let rows = ceil(channels.rows, Runs::BM) * Runs::BM;
         let reduced = ceil(channels.reduced, TAP_BK) * TAP_BK;
         let len = channels.groups.checked_mul(taps * rows)?.checked_mul(reduced)?;
         let worth = channels.reduced >= TAP_BK && reduced * 4 <= channels.reduced * 5;
@@ -197,7 +188,7 @@ fn gather(
         return None;
     }
     let pixel_tiles = ceil(pixels, BN);
-    let bm = if packed.is_some() { m.tile_rows(channels.rows, pixel_tiles * channels.groups) } else { 64 };
+    let bm = Runs::BM;
     let row_tiles = ceil(channels.rows, bm);
     let tiles = row_tiles * pixel_tiles * channels.groups;
     let plane = tensors.out[0] * tensors.out[1];
@@ -223,11 +214,7 @@ fn gather(
         layout.word(packed.rows).word(packed.channels).word(taps);
         params.structure(&layout);
         touched[1] = packed.touched(workspace, Access::Read);
-        let name = match (m.mma(), bm) {
-            (true, _) => "conv2d_taps_mma_64",
-            (false, 64) => "conv2d_taps_64",
-            _ => "conv2d_taps_128",
-        };
+        let name = if m.mma() { "conv2d_taps_mma_64" } else { "conv2d_taps_64" };
         (name, TAP_BK)
     } else {
         params.pointers(&[from, filter, out]);
