@@ -40,6 +40,7 @@ pub fn kernels_rs(kernels: &[Kernel]) -> String {
             Family::Arithmetic => "Arithmetic",
             Family::Float => "Float",
             Family::Single => "Single",
+            Family::F32 => "F32",
         };
         let _ = write!(
             out,

@@ -27,6 +27,8 @@ pub enum Family {
     Float,
     /// Computes with sums in f32: one module per float type up to f32.
     Single,
+    /// Computes what f32 alone needs: one module.
+    F32,
 }
 
 impl Family {
@@ -38,6 +40,7 @@ impl Family {
             Self::Arithmetic => &["i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64"],
             Self::Float => &["f16", "bf16", "f32", "f64"],
             Self::Single => &["f16", "bf16", "f32"],
+            Self::F32 => &["f32"],
         }
     }
 
@@ -49,6 +52,7 @@ impl Family {
             Self::Arithmetic => "arithmetic",
             Self::Float => "float",
             Self::Single => "single",
+            Self::F32 => "f32",
         }
     }
 }

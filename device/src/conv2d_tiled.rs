@@ -9,11 +9,10 @@
 use crate::divmod::FastDivmod;
 use crate::gpu::{
     block_idx_x, grid_dim_x, load_if, load16_if, shared_load, shared_store, sync_threads, thread_idx_x,
-    to_tf32,
 };
 use crate::num::{Num, put};
 use crate::sweep::for_each_index;
-use crate::tile::{BN, Corner, Stages, Sums, multiply, multiply_mma};
+use crate::tile::{BN, Corner, Stages, Sums, multiply};
 
 /// Taps that a kernel can have here; a bit mask tells which of them meet the image.
 pub const MAX_TAPS: u32 = 64;
@@ -155,12 +154,6 @@ pub struct Gather {
     pub accumulate: u32,
 }
 
-/// A value that the tensor cores take: f16 and bf16 elements are TF32 values already.
-#[inline(always)]
-fn tf32<E, const MMA: bool>(value: f32) -> f32 {
-    if MMA && size_of::<E>() == 4 { to_tf32(value) } else { value }
-}
-
 /// One element, or zero, as f32.
 ///
 /// # Safety
@@ -202,7 +195,7 @@ pub unsafe fn gather<E: Num<Acc = f32>, const BM: u32>(
     // A thread stages four rows of one step of the filter, and one pixel's steps, every `threads / 128`th.
     let (a_k, a_m) = (thread % BK, thread / BK);
     let (b_n, b_k) = (thread % BN, thread / BN);
-    let corner = Corner::<false>::of_thread();
+    let corner = Corner::of_thread();
     let mut tile = block_idx_x();
     while tile < product.tiles {
         let (rest, row_tile) = product.row_tiles.divmod(tile);
@@ -295,13 +288,13 @@ pub unsafe fn gather<E: Num<Acc = f32>, const BM: u32>(
 /// # Safety
 /// The result is valid as `product` describes it, and the thread's elements are its own.
 #[inline(always)]
-unsafe fn store_pixels<E: Num<Acc = f32>, const MMA: bool>(
+unsafe fn store_pixels<E: Num<Acc = f32>>(
     out: *mut E,
     product: &Gather,
     group: u32,
     first_row: u32,
     first_pixel: u32,
-    corner: Corner<MMA>,
+    corner: Corner,
     sums: &Sums,
 ) {
     let place = |j: u32| {
@@ -384,7 +377,7 @@ const TAP_BK: u32 = 16;
 /// # Safety
 /// As for [`gather`]; `packed` is the filter as [`Packed`] says, on a 16-byte boundary.
 #[inline(always)]
-pub unsafe fn taps<E: Num<Acc = f32>, const BM: u32, const MMA: bool>(
+pub unsafe fn taps<E: Num<Acc = f32>, const BM: u32>(
     source: *const E,
     packed: *const f32,
     out: *mut E,
@@ -410,7 +403,7 @@ pub unsafe fn taps<E: Num<Acc = f32>, const BM: u32, const MMA: bool>(
     let (a_m, a_k) = (thread % (BM / 4) * 4, thread / (BM / 4));
     let (b_n, b_k) = (thread % BN, thread / BN);
     let every = threads / BN;
-    let corner = Corner::<MMA>::of_thread();
+    let corner = Corner::of_thread();
     let chunks = layout.channels / TAP_BK;
     let steps = if product.channels == 0 { 0 } else { count * chunks };
     let ragged = product.channels != layout.channels;
@@ -463,7 +456,7 @@ pub unsafe fn taps<E: Num<Acc = f32>, const BM: u32, const MMA: bool>(
                 let take = hit & (!ragged | (first + u * every < product.channels));
                 let at = at.wrapping_offset(((u * every) as i32 * product.source.channel) as isize);
                 // SAFETY: the tap meets the image, in a channel of the group.
-                tf32::<E, MMA>(unsafe { load_or_zero(take, at) })
+                unsafe { load_or_zero(take, at) }
             };
             let few = [load(0), load(1), load(2), load(3), load(4), load(5), load(6), load(7)];
             let more = if every == 1 {
@@ -492,13 +485,7 @@ pub unsafe fn taps<E: Num<Acc = f32>, const BM: u32, const MMA: bool>(
         };
         let multiply = |buffer: u32, sums: &mut Sums| {
             // SAFETY: the buffer was filled before the last barrier; all threads are here.
-            unsafe {
-                if MMA {
-                    multiply_mma(stages, buffer, sums);
-                } else {
-                    multiply(stages, buffer, Corner::<false>::of_thread(), sums);
-                }
-            }
+            unsafe { multiply(stages, buffer, corner, sums) };
         };
         let mut sums: Sums = [[0.0; 8]; 8];
         // SAFETY: all threads run the same steps; a buffer is refilled only after a barrier behind its use.
@@ -526,8 +513,6 @@ pub struct Packing {
     pub channels: u32,
     /// Elements of the packed filter.
     pub len: u32,
-    /// Whether to round to TF32.
-    pub round: u32,
     /// Divides by padded rows.
     pub padded_rows: FastDivmod,
     /// Divides by padded channels.
@@ -560,11 +545,7 @@ pub unsafe fn conv2d_pack_filter<E: Num<Acc = f32>>(
         // SAFETY: the element lies in the filter; `index < len`, and no other thread has this index.
         unsafe {
             let value = load_or_zero(take, filter.wrapping_offset(offset as isize));
-            // To nearest, ties away from zero, in integers: the conversion instruction needs sm_80.
-            let bits = value.to_bits();
-            let round = packing.round != 0 && bits & 0x7f80_0000 != 0x7f80_0000;
-            let rounded = f32::from_bits((bits + 0x1000) & !0x1fff);
-            *packed.add(index as usize) = if round { rounded } else { value };
+            *packed.add(index as usize) = value;
         }
     });
 }
@@ -606,7 +587,7 @@ pub struct WeightGradient {
 /// `dy` and `x` are valid for the tensors that `product` describes, `partial` for all runs' sums; it overlaps
 /// neither. The block has `2·BM` threads and the shared memory of [`Stages`].
 #[inline(always)]
-pub unsafe fn weight_gradient<E: Num<Acc = f32>, const BM: u32, const BK: u32, const MMA: bool>(
+pub unsafe fn weight_gradient<E: Num<Acc = f32>, const BM: u32, const BK: u32>(
     dy: *const E,
     x: *const E,
     partial: *mut f32,
@@ -618,7 +599,7 @@ pub unsafe fn weight_gradient<E: Num<Acc = f32>, const BM: u32, const BK: u32, c
     // A thread stages the pixel `k` of each stage, for every `threads / BK`th row and column; `BN · BK` is 8 a thread.
     let (k, first) = (thread % BK, thread / BK);
     let every = threads / BK;
-    let corner = Corner::<MMA>::of_thread();
+    let corner = Corner::of_thread();
     let mut tile = block_idx_x();
     while tile < product.tiles {
         let (rest, row_tile) = product.row_tiles.divmod(tile);
@@ -655,7 +636,7 @@ pub unsafe fn weight_gradient<E: Num<Acc = f32>, const BM: u32, const BK: u32, c
                 let take = live & (row + u * every < product.rows);
                 let offset = inside as i32 + (u * every) as i32 * product.dy_channel;
                 // SAFETY: the row and the pixel are inside dy.
-                tf32::<E, MMA>(unsafe { load_or_zero(take, from.wrapping_offset(offset as isize)) })
+                unsafe { load_or_zero(take, from.wrapping_offset(offset as isize)) }
             };
             let few = [load(0), load(1), load(2), load(3)];
             let more = if BM / every > 4 { [load(4), load(5), load(6), load(7)] } else { [0.0; 4] };
@@ -671,7 +652,7 @@ pub unsafe fn weight_gradient<E: Num<Acc = f32>, const BM: u32, const BK: u32, c
                 let (h, w) = (place >> 16, (place << 16) >> 16);
                 let take = live & (place != i32::MIN) & product.source.meets(pixel.h + h, pixel.w + w);
                 // SAFETY: the tap meets the image.
-                tf32::<E, MMA>(unsafe { load_or_zero(take, from.wrapping_offset(offset as isize)) })
+                unsafe { load_or_zero(take, from.wrapping_offset(offset as isize)) }
             };
             [load(0), load(1), load(2), load(3), load(4), load(5), load(6), load(7)]
         };
@@ -697,13 +678,7 @@ pub unsafe fn weight_gradient<E: Num<Acc = f32>, const BM: u32, const BK: u32, c
         };
         let multiply = |buffer: u32, sums: &mut Sums| {
             // SAFETY: the buffer was filled before the last barrier; all threads are here.
-            unsafe {
-                if MMA {
-                    multiply_mma(stages, buffer, sums);
-                } else {
-                    multiply(stages, buffer, Corner::<false>::of_thread(), sums);
-                }
-            }
+            unsafe { multiply(stages, buffer, corner, sums) };
         };
         let mut sums: Sums = [[0.0; 8]; 8];
         // SAFETY: all threads run the same steps; a buffer is refilled only after a barrier behind its use.
@@ -744,11 +719,40 @@ pub unsafe fn conv2d_dw_reduce<E: Num<Acc = f32>>(
 ) {
     for_each_index(len, block, |index| {
         let mut sum = 0.0;
-        let mut run = 0;
-        while run < runs {
-            // SAFETY: `index < len` and `run < runs`.
-            sum += unsafe { *partial.add((u64::from(run) * len + index) as usize) };
-            run += 1;
+        let mut first = 0;
+        while first < runs {
+            // Sixteen loads in flight, added in the runs' order.
+            let load = |u: u32| {
+                let run = first + u;
+                // SAFETY: `index < len`, and `run < runs` where it is taken.
+                unsafe {
+                    load_if(run < runs, partial.wrapping_add((u64::from(run) * len + index) as usize), 0.0)
+                }
+            };
+            let mut u = 0;
+            let parts: [f32; 16] = [
+                load(0),
+                load(1),
+                load(2),
+                load(3),
+                load(4),
+                load(5),
+                load(6),
+                load(7),
+                load(8),
+                load(9),
+                load(10),
+                load(11),
+                load(12),
+                load(13),
+                load(14),
+                load(15),
+            ];
+            while u < 16 {
+                sum += parts[u];
+                u += 1;
+            }
+            first += 16;
         }
         // SAFETY: `index < len`, and no other thread has this index.
         unsafe { put(dw.add(index as usize), sum, accumulate) };
@@ -791,7 +795,7 @@ pub unsafe fn conv2d_taps_64<E: Num<Acc = f32>>(
     layout: Packed,
 ) {
     // SAFETY: by this function's contract.
-    unsafe { taps::<E, 64, false>(source, packed, out, &product, &layout) };
+    unsafe { taps::<E, 64>(source, packed, out, &product, &layout) };
 }
 
 entry! { single conv2d_taps_64 {
@@ -814,57 +818,10 @@ pub unsafe fn conv2d_dw_runs_64<E: Num<Acc = f32>>(
     product: WeightGradient,
 ) {
     // SAFETY: by this function's contract.
-    unsafe { weight_gradient::<E, 64, 8, false>(dy, x, partial, &product) };
+    unsafe { weight_gradient::<E, 64, 8>(dy, x, partial, &product) };
 }
 
 entry! { single conv2d_dw_runs_64 {
-    args(dy: *mut E, x: *mut E, partial: *mut f32)
-    hidden(product: WeightGradient)
-    constants()
-    barriers(2)
-    threads(128, 2)
-} }
-
-/// Forward or dgrad tap by tap in tiles of 64 channels, on tensor cores.
-///
-/// # Safety
-/// As for [`taps`].
-#[inline(always)]
-pub unsafe fn conv2d_taps_mma_64<E: Num<Acc = f32>>(
-    source: *mut E,
-    packed: *mut f32,
-    out: *mut E,
-    product: Gather,
-    layout: Packed,
-) {
-    // SAFETY: by this function's contract.
-    unsafe { taps::<E, 64, true>(source, packed, out, &product, &layout) };
-}
-
-entry! { sm_80 single conv2d_taps_mma_64 {
-    args(source: *mut E, packed: *mut f32, out: *mut E)
-    hidden(product: Gather, layout: Packed)
-    constants()
-    barriers(3)
-    threads(128, 2)
-} }
-
-/// Partial sums of wgrad in tiles of 64 channels, on tensor cores.
-///
-/// # Safety
-/// As for [`weight_gradient`].
-#[inline(always)]
-pub unsafe fn conv2d_dw_runs_mma_64<E: Num<Acc = f32>>(
-    dy: *mut E,
-    x: *mut E,
-    partial: *mut f32,
-    product: WeightGradient,
-) {
-    // SAFETY: by this function's contract.
-    unsafe { weight_gradient::<E, 64, 8, true>(dy, x, partial, &product) };
-}
-
-entry! { sm_80 single conv2d_dw_runs_mma_64 {
     args(dy: *mut E, x: *mut E, partial: *mut f32)
     hidden(product: WeightGradient)
     constants()

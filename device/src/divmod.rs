@@ -35,14 +35,14 @@ macro_rules! fast_divmod {
             /// The divisor itself.
             #[inline(always)]
             #[must_use]
-            pub const fn divisor(self) -> $word {
+            pub const fn divisor(&self) -> $word {
                 self.divisor
             }
 
             /// `n / d`, for `n < 2^(N−1)`.
             #[inline(always)]
             #[must_use]
-            pub const fn div(self, n: $word) -> $word {
+            pub const fn div(&self, n: $word) -> $word {
                 let high = (((n << 1) as $wide * self.magic as $wide) >> $bits) as $word;
                 high >> (self.shift & ($bits - 1))
             }
@@ -50,7 +50,7 @@ macro_rules! fast_divmod {
             /// `(n / d, n % d)`, for `n < 2^(N−1)`.
             #[inline(always)]
             #[must_use]
-            pub const fn divmod(self, n: $word) -> ($word, $word) {
+            pub const fn divmod(&self, n: $word) -> ($word, $word) {
                 let quotient = self.div(n);
                 (quotient, n.wrapping_sub(quotient.wrapping_mul(self.divisor)))
             }

@@ -7,7 +7,8 @@
 ///
 /// `copy` kernels move bits and have one entry per element width (`b8` … `b64`); `arithmetic` kernels have
 /// one per integer width (signed and unsigned wrap alike) and one per float type; `float` kernels have one
-/// per float type, `single` kernels one for each float type whose sums are f32. `E` stands for the element type. Constants are `i32` or [`FastDivmod`](crate::divmod::FastDivmod); `= n` after the type is the
+/// per float type, `single` kernels one for each float type whose sums are f32, `f32` kernels that one. `E` stands for
+/// the element type. Constants are `i32` or [`FastDivmod`](crate::divmod::FastDivmod); `= n` after the type is the
 /// value that the resource table is made with.
 ///
 /// Two groups may follow, which the builder compares with the PTX: `barriers(n)`, the number of barrier
@@ -32,6 +33,9 @@ macro_rules! stamp {
     };
     ($feature:literal; single $name:ident $groups:tt) => {
         $crate::stamp! { $feature; $name $groups f16 $crate::num::F16, bf16 $crate::num::Bf16, f32 f32 }
+    };
+    ($feature:literal; f32 $name:ident $groups:tt) => {
+        $crate::stamp! { $feature; $name $groups f32 f32 }
     };
     ($feature:literal; float $name:ident $groups:tt) => {
         $crate::stamp! {

@@ -91,6 +91,28 @@ mod imp {
     }
 
     #[inline(always)]
+    pub(super) fn f16_pair(low: f32, high: f32) -> u32 {
+        let pair: u32;
+        // SAFETY: register to register.
+        unsafe {
+            asm!("cvt.rn.f16x2.f32 {p}, {h}, {l};", p = out(reg32) pair, h = in(reg32) high, l = in(reg32) low,
+                options(pure, nomem, nostack));
+        }
+        pair
+    }
+
+    #[inline(always)]
+    pub(super) fn bf16_pair(low: f32, high: f32) -> u32 {
+        let pair: u32;
+        // SAFETY: register to register.
+        unsafe {
+            asm!("cvt.rn.bf16x2.f32 {p}, {h}, {l};", p = out(reg32) pair, h = in(reg32) high, l = in(reg32) low,
+                options(pure, nomem, nostack));
+        }
+        pair
+    }
+
+    #[inline(always)]
     pub(super) fn to_tf32(value: f32) -> f32 {
         let rounded: f32;
         // SAFETY: register to register.
@@ -101,29 +123,89 @@ mod imp {
         rounded
     }
 
-    #[inline(always)]
-    pub(super) unsafe fn mma_tf32(a: [u32; 4], b: [u32; 2], sum: [f32; 4]) -> [f32; 4] {
-        let [mut d0, mut d1, mut d2, mut d3] = sum;
-        // Not `pure`: the instruction must stay where all lanes of the warp reach it.
-        // SAFETY: by this function's contract.
-        unsafe {
+    /// One `mma` with f32 sums. Not `pure`: the instruction must stay where all lanes of the warp reach it.
+    macro_rules! mma {
+        ($shape:literal, $ty:literal, $a:ident, $b:ident, $sum:ident) => {{
+            let [mut d0, mut d1, mut d2, mut d3] = $sum;
             asm!(
-                "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {{{d0}, {d1}, {d2}, {d3}}}, \
-                 {{{a0}, {a1}, {a2}, {a3}}}, {{{b0}, {b1}}}, {{{d0}, {d1}, {d2}, {d3}}};",
+                concat!("mma.sync.aligned.", $shape, ".row.col.f32.", $ty, ".", $ty, ".f32 \
+                 {{{d0}, {d1}, {d2}, {d3}}}, {{{a0}, {a1}, {a2}, {a3}}}, {{{b0}, {b1}}}, {{{d0}, {d1}, {d2}, {d3}}};"),
                 d0 = inout(reg32) d0,
                 d1 = inout(reg32) d1,
                 d2 = inout(reg32) d2,
                 d3 = inout(reg32) d3,
-                a0 = in(reg32) a[0],
-                a1 = in(reg32) a[1],
-                a2 = in(reg32) a[2],
-                a3 = in(reg32) a[3],
-                b0 = in(reg32) b[0],
-                b1 = in(reg32) b[1],
+                a0 = in(reg32) $a[0],
+                a1 = in(reg32) $a[1],
+                a2 = in(reg32) $a[2],
+                a3 = in(reg32) $a[3],
+                b0 = in(reg32) $b[0],
+                b1 = in(reg32) $b[1],
                 options(nomem, nostack)
             );
+            [d0, d1, d2, d3]
+        }};
+    }
+
+    #[inline(always)]
+    pub(super) unsafe fn mma_tf32(a: [u32; 4], b: [u32; 2], sum: [f32; 4]) -> [f32; 4] {
+        // SAFETY: by this function's contract.
+        unsafe { mma!("m16n8k8", "tf32", a, b, sum) }
+    }
+
+    #[inline(always)]
+    pub(super) unsafe fn mma_f16(a: [u32; 4], b: [u32; 2], sum: [f32; 4]) -> [f32; 4] {
+        // SAFETY: by this function's contract.
+        unsafe { mma!("m16n8k16", "f16", a, b, sum) }
+    }
+
+    #[inline(always)]
+    pub(super) unsafe fn mma_bf16(a: [u32; 4], b: [u32; 2], sum: [f32; 4]) -> [f32; 4] {
+        // SAFETY: by this function's contract.
+        unsafe { mma!("m16n8k16", "bf16", a, b, sum) }
+    }
+
+    #[inline(always)]
+    pub(super) unsafe fn load_matrices<const TRANSPOSED: bool>(byte: u32) -> [u32; 4] {
+        let at = shared_address(byte);
+        let (a, b, c, d): (u32, u32, u32, u32);
+        macro_rules! load {
+            ($layout:literal) => {
+                asm!(concat!("ldmatrix.sync.aligned.m8n8.x4", $layout, ".shared.b16 {{{a}, {b}, {c}, {d}}}, [{at}];"),
+                    a = out(reg32) a, b = out(reg32) b, c = out(reg32) c, d = out(reg32) d, at = in(reg32) at,
+                    options(readonly, nostack))
+            };
         }
-        [d0, d1, d2, d3]
+        // SAFETY: by this function's contract.
+        unsafe {
+            if TRANSPOSED {
+                load!(".trans");
+            } else {
+                load!("");
+            }
+        }
+        [a, b, c, d]
+    }
+
+    #[inline(always)]
+    pub(super) unsafe fn copy16_async(byte: u32, from: *const u8) {
+        let at = shared_address(byte);
+        // SAFETY: by this function's contract.
+        unsafe {
+            asm!("cp.async.cg.shared.global [{at}], [{from}], 16;", at = in(reg32) at, from = in(reg64) from,
+                options(nostack));
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn commit_copies() {
+        // SAFETY: groups the copies issued before.
+        unsafe { asm!("cp.async.commit_group;", options(nostack)) };
+    }
+
+    #[inline(always)]
+    pub(super) fn wait_copies<const PENDING: u32>() {
+        // SAFETY: waits; the number is an immediate.
+        unsafe { asm!("cp.async.wait_group {n};", n = const PENDING, options(nostack)) };
     }
 
     #[inline(always)]
@@ -378,6 +460,19 @@ mod imp {
         number
     }
 
+    pub(super) fn f16_pair(low: f32, high: f32) -> u32 {
+        u32::from(f32_to_f16(low)) | (u32::from(f32_to_f16(high)) << 16)
+    }
+
+    pub(super) fn bf16_pair(low: f32, high: f32) -> u32 {
+        let round = |value: f32| {
+            let bits = value.to_bits();
+            let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
+            if value.is_nan() { 0x7fff } else { rounded }
+        };
+        round(low) | (round(high) << 16)
+    }
+
     pub(super) fn to_tf32(value: f32) -> f32 {
         let bits = value.to_bits();
         if value.is_finite() { f32::from_bits(bits.wrapping_add(0x1000) & !0x1fff) } else { value }
@@ -386,6 +481,26 @@ mod imp {
     pub(super) unsafe fn mma_tf32(_: [u32; 4], _: [u32; 2], _: [f32; 4]) -> [f32; 4] {
         unreachable!("tensor cores belong to a warp of threads, and a host has one thread")
     }
+
+    pub(super) unsafe fn mma_f16(_: [u32; 4], _: [u32; 2], _: [f32; 4]) -> [f32; 4] {
+        unreachable!("tensor cores belong to a warp of threads, and a host has one thread")
+    }
+
+    pub(super) unsafe fn mma_bf16(_: [u32; 4], _: [u32; 2], _: [f32; 4]) -> [f32; 4] {
+        unreachable!("tensor cores belong to a warp of threads, and a host has one thread")
+    }
+
+    pub(super) unsafe fn load_matrices<const TRANSPOSED: bool>(_: u32) -> [u32; 4] {
+        unreachable!("shared memory belongs to a block of threads, and a host has one thread")
+    }
+
+    pub(super) unsafe fn copy16_async(_: u32, _: *const u8) {
+        unreachable!("shared memory belongs to a block of threads, and a host has one thread")
+    }
+
+    pub(super) fn commit_copies() {}
+
+    pub(super) fn wait_copies<const PENDING: u32>() {}
 
     pub(super) unsafe fn shared_load16(_: u32) -> [u32; 4] {
         unreachable!("shared memory belongs to a block of threads, and a host has one thread")
@@ -646,6 +761,18 @@ pub unsafe fn shared_store16(byte: u32, words: [u32; 4]) {
     unsafe { imp::shared_store16(byte, words) }
 }
 
+/// Two numbers' nearest halves, ties to even, in one word. Needs `sm_80`.
+#[inline(always)]
+pub fn f16_pair(low: f32, high: f32) -> u32 {
+    imp::f16_pair(low, high)
+}
+
+/// As [`f16_pair`] for bfloat16.
+#[inline(always)]
+pub fn bf16_pair(low: f32, high: f32) -> u32 {
+    imp::bf16_pair(low, high)
+}
+
 /// The nearest TF32 value (10 bits of fraction), ties away from zero. Needs `sm_80`.
 #[inline(always)]
 pub fn to_tf32(value: f32) -> f32 {
@@ -661,6 +788,60 @@ pub fn to_tf32(value: f32) -> f32 {
 pub unsafe fn mma_tf32(a: [u32; 4], b: [u32; 2], sum: [f32; 4]) -> [f32; 4] {
     // SAFETY: by this function's contract.
     unsafe { imp::mma_tf32(a, b, sum) }
+}
+
+/// As [`mma_tf32`] for 16 × 16 by 16 × 8 halves (`mma.m16n8k16`).
+///
+/// # Safety
+/// All lanes of the warp call this together.
+#[inline(always)]
+pub unsafe fn mma_f16(a: [u32; 4], b: [u32; 2], sum: [f32; 4]) -> [f32; 4] {
+    // SAFETY: by this function's contract.
+    unsafe { imp::mma_f16(a, b, sum) }
+}
+
+/// As [`mma_f16`] for bfloat16.
+///
+/// # Safety
+/// All lanes of the warp call this together.
+#[inline(always)]
+pub unsafe fn mma_bf16(a: [u32; 4], b: [u32; 2], sum: [f32; 4]) -> [f32; 4] {
+    // SAFETY: by this function's contract.
+    unsafe { imp::mma_bf16(a, b, sum) }
+}
+
+/// Four matrices of 8 rows of 16 bytes from shared memory, spread over the warp (`ldmatrix.x4`): lane `l` says where
+/// row `l % 8` of matrix `l / 8` lies. Transposed, the matrices hold 16-bit elements. Needs `sm_75`.
+///
+/// # Safety
+/// As for [`shared_load16`]; all lanes of the warp call this together.
+#[inline(always)]
+pub unsafe fn load_matrices<const TRANSPOSED: bool>(byte: u32) -> [u32; 4] {
+    // SAFETY: by this function's contract.
+    unsafe { imp::load_matrices::<TRANSPOSED>(byte) }
+}
+
+/// Starts a copy of 16 bytes from global to shared memory (`cp.async`). Needs `sm_80`.
+///
+/// # Safety
+/// `from` is valid for reads of 16 bytes and both sides are aligned to 16; nobody touches the shared bytes before
+/// this thread's [`wait_copies`] and a barrier behind it.
+#[inline(always)]
+pub unsafe fn copy16_async(byte: u32, from: *const u8) {
+    // SAFETY: by this function's contract.
+    unsafe { imp::copy16_async(byte, from) }
+}
+
+/// Closes the group of the copies that this thread started since the last call.
+#[inline(always)]
+pub fn commit_copies() {
+    imp::commit_copies();
+}
+
+/// Waits until at most `PENDING` of this thread's groups of copies are under way.
+#[inline(always)]
+pub fn wait_copies<const PENDING: u32>() {
+    imp::wait_copies::<PENDING>();
 }
 
 /// The same number, hidden from rustc but not from ptxas: a loop bounded by it is unrolled by ptxas alone,

@@ -7,6 +7,8 @@ pub use crate::constant_pad1d::{constant_pad1d_backward, constant_pad1d_forward}
 pub use crate::conv2d::{
     conv2d_backward, conv2d_backward_dw, conv2d_backward_dx, conv2d_forward, dw_element, dx_element,
 };
+pub use crate::conv2d_patch::*;
+pub use crate::conv2d_patch_dw::*;
 pub use crate::conv2d_tiled::*;
 pub use crate::divmod::{FastDivmod, FastDivmod64};
 pub use crate::flatten::{
@@ -15,7 +17,9 @@ pub use crate::flatten::{
 pub use crate::gpu::{block_dim_x, block_idx_x, grid_dim_x, load_if, opaque, store16_if, thread_idx_x};
 pub use crate::map::zip;
 pub use crate::math::{Float, Real, max};
+pub use crate::mma::*;
 pub use crate::num::{Bf16, F16, Num, copy_or_add, put};
+pub use crate::patch::*;
 pub use crate::reduce::across_block;
 pub use crate::relu::{relu_backward, relu_forward};
 pub use crate::rows::*;

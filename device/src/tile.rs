@@ -4,13 +4,9 @@
 //! the reduction walks by `BK`. Both operands lie in shared memory as f32 with the reduction outermost; two
 //! buffers let the next stage's loads run under this stage's arithmetic. A warp covers 64 × 32 elements.
 //!
-//! [`multiply`] uses fused multiply-adds: 8 × 8 elements a thread, read as 16-byte vectors. [`multiply_mma`] uses
-//! the tensor cores' TF32 products with f32 sums, which are exact for f16 and bf16 elements. Rows are padded by
-//! 8 words, which keeps both ways of reading free of bank conflicts.
+//! [`multiply`] uses fused multiply-adds: 8 × 8 elements a thread, read as 16-byte vectors. Rows are padded by 8 words.
 
-use crate::gpu::{
-    fma_f32, mma_tf32, opaque, shared_load, shared_load16, shared_store, shared_store16, thread_idx_x,
-};
+use crate::gpu::{fma_f32, opaque, shared_load16, shared_store, shared_store16, thread_idx_x};
 
 /// Columns of a block's tile.
 pub const BN: u32 = 128;
@@ -75,32 +71,32 @@ impl<const BM: u32, const BK: u32> Stages<BM, BK> {
     }
 }
 
-/// Where a thread's 64 elements lie in the block's tile, by the way they are multiplied.
+/// Where a thread's 64 elements lie in the block's tile.
 #[derive(Clone, Copy)]
-pub struct Corner<const MMA: bool> {
+pub struct Corner {
     row: u32,
     column: u32,
 }
 
-impl<const MMA: bool> Corner<MMA> {
+impl Corner {
     /// The calling thread's.
     #[inline(always)]
     pub fn of_thread() -> Self {
         let (warp, lane) = (thread_idx_x() / 32, thread_idx_x() % 32);
-        let (row, column) = if MMA { (lane / 4, lane % 4 * 2) } else { (lane / 4 * 4, lane % 4 * 4) };
+        let (row, column) = (lane / 4 * 4, lane % 4 * 4);
         Self { row: warp / 4 * 64 + row, column: warp % 4 * 32 + column }
     }
 
     /// Row `i` of the eight.
     #[inline(always)]
     pub fn row(self, i: u32) -> u32 {
-        self.row + if MMA { i * 8 } else { i / 4 * 32 + i % 4 }
+        self.row + i / 4 * 32 + i % 4
     }
 
     /// Column `j` of the eight.
     #[inline(always)]
     pub fn column(self, j: u32) -> u32 {
-        self.column + if MMA { j / 2 * 8 + j % 2 } else { j / 4 * 16 + j % 4 }
+        self.column + j / 4 * 16 + j % 4
     }
 }
 
@@ -115,7 +111,7 @@ pub type Sums = [[f32; 8]; 8];
 pub unsafe fn multiply<const BM: u32, const BK: u32>(
     stages: Stages<BM, BK>,
     buffer: u32,
-    corner: Corner<false>,
+    corner: Corner,
     sums: &mut Sums,
 ) {
     let mut a_at = stages.a(buffer, 0, corner.row);
@@ -143,52 +139,5 @@ pub unsafe fn multiply<const BM: u32, const BK: u32>(
         a_at += Stages::<BM, BK>::PITCH_A;
         b_at += PITCH_B;
         k += 1;
-    }
-}
-
-/// As [`multiply`], on tensor cores: the operands are TF32 values.
-///
-/// # Safety
-/// As for [`multiply`]; all lanes of a warp call this together.
-#[inline(always)]
-pub unsafe fn multiply_mma<const BM: u32, const BK: u32>(
-    stages: Stages<BM, BK>,
-    buffer: u32,
-    sums: &mut Sums,
-) {
-    let (warp, lane) = (thread_idx_x() / 32, thread_idx_x() % 32);
-    // A fragment's rows and columns go by a quarter of the lane, its steps by the rest (PTX ISA, "Matrix
-    // Fragments for mma.m16n8k8").
-    let mut a_at = stages.a(buffer, lane % 4, warp / 4 * 64 + lane / 4);
-    let mut b_at = stages.b(buffer, lane % 4, warp % 4 * 32 + lane / 4);
-    let far_a = 4 * Stages::<BM, BK>::PITCH_A;
-    let far_b = 4 * PITCH_B;
-    let (mut k, end) = (0, opaque(BK));
-    while k < end {
-        // SAFETY: by this function's contract.
-        let right = |j: u32| unsafe { [shared_load(b_at + j * 32), shared_load(b_at + far_b + j * 32)] };
-        let columns: [[u32; 2]; 4] = [right(0), right(1), right(2), right(3)];
-        let mut i = 0;
-        while i < 4 {
-            let at = a_at + i as u32 * 64;
-            // SAFETY: by this function's contract.
-            let left: [u32; 4] = unsafe {
-                [shared_load(at), shared_load(at + 32), shared_load(at + far_a), shared_load(at + far_a + 32)]
-            };
-            let mut j = 0;
-            while j < 4 {
-                let (top, bottom, first) = (2 * i, 2 * i + 1, 2 * j);
-                let sum =
-                    [sums[top][first], sums[top][first + 1], sums[bottom][first], sums[bottom][first + 1]];
-                // SAFETY: all lanes of the warp are here.
-                let sum = unsafe { mma_tf32(left, columns[j], sum) };
-                [sums[top][first], sums[top][first + 1], sums[bottom][first], sums[bottom][first + 1]] = sum;
-                j += 1;
-            }
-            i += 1;
-        }
-        a_at += 8 * Stages::<BM, BK>::PITCH_A;
-        b_at += 8 * PITCH_B;
-        k += 8;
     }
 }

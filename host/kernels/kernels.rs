@@ -409,23 +409,6 @@ pub static KERNELS: &[KernelInfo] = &[
         ],
     },
     KernelInfo {
-        name: "conv2d_dw_runs_mma_64",
-        family: Family::Single,
-        source: include_str!("conv2d_dw_runs_mma_64/source.rs"),
-        args: &[
-            Param { name: "dy", ty: "*mut E" },
-            Param { name: "x", ty: "*mut E" },
-            Param { name: "partial", ty: "*mut f32" },
-        ],
-        hidden: &[Param { name: "product", ty: "WeightGradient" }],
-        constants: &[],
-        modules: &[
-            Module { kind: "f16", target: "sm_80", ptx: include_str!("conv2d_dw_runs_mma_64/f16.ptx") },
-            Module { kind: "bf16", target: "sm_80", ptx: include_str!("conv2d_dw_runs_mma_64/bf16.ptx") },
-            Module { kind: "f32", target: "sm_80", ptx: include_str!("conv2d_dw_runs_mma_64/f32.ptx") },
-        ],
-    },
-    KernelInfo {
         name: "conv2d_forward",
         family: Family::Arithmetic,
         source: include_str!("conv2d_forward/source.rs"),
@@ -486,6 +469,19 @@ pub static KERNELS: &[KernelInfo] = &[
         ],
     },
     KernelInfo {
+        name: "conv2d_pack_chunks",
+        family: Family::Single,
+        source: include_str!("conv2d_pack_chunks/source.rs"),
+        args: &[Param { name: "filter", ty: "*mut E" }, Param { name: "packed", ty: "*mut E" }],
+        hidden: &[Param { name: "packing", ty: "ChunkPacking" }],
+        constants: &[Constant { name: "block", divisor: false }],
+        modules: &[
+            Module { kind: "f16", target: "sm_70", ptx: include_str!("conv2d_pack_chunks/f16.ptx") },
+            Module { kind: "bf16", target: "sm_70", ptx: include_str!("conv2d_pack_chunks/bf16.ptx") },
+            Module { kind: "f32", target: "sm_70", ptx: include_str!("conv2d_pack_chunks/f32.ptx") },
+        ],
+    },
+    KernelInfo {
         name: "conv2d_pack_filter",
         family: Family::Single,
         source: include_str!("conv2d_pack_filter/source.rs"),
@@ -496,6 +492,72 @@ pub static KERNELS: &[KernelInfo] = &[
             Module { kind: "f16", target: "sm_70", ptx: include_str!("conv2d_pack_filter/f16.ptx") },
             Module { kind: "bf16", target: "sm_70", ptx: include_str!("conv2d_pack_filter/bf16.ptx") },
             Module { kind: "f32", target: "sm_70", ptx: include_str!("conv2d_pack_filter/f32.ptx") },
+        ],
+    },
+    KernelInfo {
+        name: "conv2d_patch_128",
+        family: Family::Single,
+        source: include_str!("conv2d_patch_128/source.rs"),
+        args: &[
+            Param { name: "source", ty: "*mut E" },
+            Param { name: "packed", ty: "*mut E" },
+            Param { name: "out", ty: "*mut E" },
+        ],
+        hidden: &[Param { name: "described", ty: "PatchProduct" }],
+        constants: &[],
+        modules: &[
+            Module { kind: "f16", target: "sm_80", ptx: include_str!("conv2d_patch_128/f16.ptx") },
+            Module { kind: "bf16", target: "sm_80", ptx: include_str!("conv2d_patch_128/bf16.ptx") },
+            Module { kind: "f32", target: "sm_80", ptx: include_str!("conv2d_patch_128/f32.ptx") },
+        ],
+    },
+    KernelInfo {
+        name: "conv2d_patch_64",
+        family: Family::Single,
+        source: include_str!("conv2d_patch_64/source.rs"),
+        args: &[
+            Param { name: "source", ty: "*mut E" },
+            Param { name: "packed", ty: "*mut E" },
+            Param { name: "out", ty: "*mut E" },
+        ],
+        hidden: &[Param { name: "described", ty: "PatchProduct" }],
+        constants: &[],
+        modules: &[
+            Module { kind: "f16", target: "sm_80", ptx: include_str!("conv2d_patch_64/f16.ptx") },
+            Module { kind: "bf16", target: "sm_80", ptx: include_str!("conv2d_patch_64/bf16.ptx") },
+            Module { kind: "f32", target: "sm_80", ptx: include_str!("conv2d_patch_64/f32.ptx") },
+        ],
+    },
+    KernelInfo {
+        name: "conv2d_patch_dw",
+        family: Family::Single,
+        source: include_str!("conv2d_patch_dw/source.rs"),
+        args: &[
+            Param { name: "dy", ty: "*mut E" },
+            Param { name: "x", ty: "*mut E" },
+            Param { name: "partial", ty: "*mut f32" },
+        ],
+        hidden: &[Param { name: "described", ty: "PatchGradient" }],
+        constants: &[],
+        modules: &[
+            Module { kind: "f16", target: "sm_80", ptx: include_str!("conv2d_patch_dw/f16.ptx") },
+            Module { kind: "bf16", target: "sm_80", ptx: include_str!("conv2d_patch_dw/bf16.ptx") },
+            Module { kind: "f32", target: "sm_80", ptx: include_str!("conv2d_patch_dw/f32.ptx") },
+        ],
+    },
+    KernelInfo {
+        name: "conv2d_patch_split_64",
+        family: Family::F32,
+        source: include_str!("conv2d_patch_split_64/source.rs"),
+        args: &[
+            Param { name: "source", ty: "*mut E" },
+            Param { name: "packed", ty: "*mut E" },
+            Param { name: "out", ty: "*mut E" },
+        ],
+        hidden: &[Param { name: "described", ty: "PatchProduct" }],
+        constants: &[],
+        modules: &[
+            Module { kind: "f32", target: "sm_80", ptx: include_str!("conv2d_patch_split_64/f32.ptx") },
         ],
     },
     KernelInfo {
@@ -513,23 +575,6 @@ pub static KERNELS: &[KernelInfo] = &[
             Module { kind: "f16", target: "sm_70", ptx: include_str!("conv2d_taps_64/f16.ptx") },
             Module { kind: "bf16", target: "sm_70", ptx: include_str!("conv2d_taps_64/bf16.ptx") },
             Module { kind: "f32", target: "sm_70", ptx: include_str!("conv2d_taps_64/f32.ptx") },
-        ],
-    },
-    KernelInfo {
-        name: "conv2d_taps_mma_64",
-        family: Family::Single,
-        source: include_str!("conv2d_taps_mma_64/source.rs"),
-        args: &[
-            Param { name: "source", ty: "*mut E" },
-            Param { name: "packed", ty: "*mut f32" },
-            Param { name: "out", ty: "*mut E" },
-        ],
-        hidden: &[Param { name: "product", ty: "Gather" }, Param { name: "layout", ty: "Packed" }],
-        constants: &[],
-        modules: &[
-            Module { kind: "f16", target: "sm_80", ptx: include_str!("conv2d_taps_mma_64/f16.ptx") },
-            Module { kind: "bf16", target: "sm_80", ptx: include_str!("conv2d_taps_mma_64/bf16.ptx") },
-            Module { kind: "f32", target: "sm_80", ptx: include_str!("conv2d_taps_mma_64/f32.ptx") },
         ],
     },
     KernelInfo {

@@ -87,7 +87,7 @@ impl DType {
             (Family::Arithmetic, Self::U16) => "i16",
             (Family::Arithmetic, Self::U32) => "i32",
             (Family::Arithmetic, Self::U64) => "i64",
-            (Family::Arithmetic | Family::Float | Family::Single, other) => other.name(),
+            (Family::Arithmetic | Family::Float | Family::Single | Family::F32, other) => other.name(),
         }
     }
 

@@ -11,6 +11,8 @@ pub enum Family {
     Float,
     /// Computes with sums in f32: a module per float type up to f32.
     Single,
+    /// Computes what f32 alone needs: one module.
+    F32,
 }
 
 /// One parameter of an entry point.

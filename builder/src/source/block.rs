@@ -1,7 +1,7 @@
 //! The grammar of an `entry!` block.
 //!
 //! ```text
-//! [target] copy|arithmetic|float|single name {
+//! [target] copy|arithmetic|float|single|f32 name {
 //!     args(name: type, …)
 //!     hidden(name: type, …)
 //!     constants(name: i32|FastDivmod [= canonical value], …)
@@ -38,7 +38,10 @@ impl Parse for EntryBlock {
             word = input.parse()?;
         }
         let family = family(&word).ok_or_else(|| {
-            syn::Error::new(word.span(), "expected `copy`, `arithmetic`, `float` or `single` before the name")
+            syn::Error::new(
+                word.span(),
+                "expected `copy`, `arithmetic`, `float`, `single` or `f32` before the name",
+            )
         })?;
         let name = input.parse::<Ident>()?.to_string();
         let body;
@@ -78,7 +81,9 @@ fn unknown_exception() -> String {
 }
 
 fn family(word: &Ident) -> Option<Family> {
-    [Family::Copy, Family::Arithmetic, Family::Float, Family::Single].into_iter().find(|f| word == f.word())
+    [Family::Copy, Family::Arithmetic, Family::Float, Family::Single, Family::F32]
+        .into_iter()
+        .find(|f| word == f.word())
 }
 
 /// `keyword(` and its inside.

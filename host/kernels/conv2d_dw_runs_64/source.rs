@@ -10,5 +10,5 @@ pub unsafe fn conv2d_dw_runs_64<E: Num<Acc = f32>>(
     product: WeightGradient,
 ) {
     // SAFETY: by this function's contract.
-    unsafe { weight_gradient::<E, 64, 8, false>(dy, x, partial, &product) };
+    unsafe { weight_gradient::<E, 64, 8>(dy, x, partial, &product) };
 }

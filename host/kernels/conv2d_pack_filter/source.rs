@@ -22,11 +22,7 @@ pub unsafe fn conv2d_pack_filter<E: Num<Acc = f32>>(
         // SAFETY: the element lies in the filter; `index < len`, and no other thread has this index.
         unsafe {
             let value = load_or_zero(take, filter.wrapping_offset(offset as isize));
-            // To nearest, ties away from zero, in integers: the conversion instruction needs sm_80.
-            let bits = value.to_bits();
-            let round = packing.round != 0 && bits & 0x7f80_0000 != 0x7f80_0000;
-            let rounded = f32::from_bits((bits + 0x1000) & !0x1fff);
-            *packed.add(index as usize) = if round { rounded } else { value };
+            *packed.add(index as usize) = value;
         }
     });
 }

@@ -11,5 +11,5 @@ pub unsafe fn conv2d_taps_64<E: Num<Acc = f32>>(
     layout: Packed,
 ) {
     // SAFETY: by this function's contract.
-    unsafe { taps::<E, 64, false>(source, packed, out, &product, &layout) };
+    unsafe { taps::<E, 64>(source, packed, out, &product, &layout) };
 }

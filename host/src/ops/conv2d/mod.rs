@@ -2,6 +2,7 @@
 
 mod channels;
 pub(super) mod checked;
+mod patch;
 mod plan;
 mod reference;
 mod tiled;

@@ -1,5 +1,6 @@
 //! The tiled kernels' launches: what `device/src/conv2d_tiled.rs` computes, described in its words.
 
+use super::patch::{Gradient, NoTile, Product};
 use super::plan::{Problem, Volumes};
 use crate::element::DType;
 use crate::kernel::MathMode;
@@ -37,7 +38,7 @@ pub(super) struct Machine<'a> {
 
 impl Machine<'_> {
     /// Whether tensor cores serve: their TF32 products are exact for 16-bit floats, and f32 asks for them by name.
-    fn mma(self) -> bool {
+    pub(super) fn mma(self) -> bool {
         self.target.capability >= (8, 0) && (self.dtype != DType::F32 || self.math == MathMode::Tf32)
     }
 }
@@ -47,51 +48,51 @@ fn shared_bytes(bm: i64, bk: i64, head: i64) -> u32 {
     (head + 2 * bk * 4 * ((bm + 8) + (BN + 8))) as u32
 }
 
-fn ceil(n: i64, d: i64) -> i64 {
+pub(super) fn ceil(n: i64, d: i64) -> i64 {
     (n + d - 1) / d
 }
 
 /// One axis of a gather: pixels of the result against the source.
 #[derive(Clone, Copy)]
-struct Axis {
+pub(super) struct Axis {
     /// Pixels of the result that take part.
-    pixels: i64,
+    pub(super) pixels: i64,
     /// Taps that take part.
-    taps: i64,
+    pub(super) taps: i64,
     /// The source's extent.
-    source: i32,
+    pub(super) source: i32,
     /// The source position that pixel 0 meets with tap 0, and between pixels and between taps.
-    start: i64,
-    step: i64,
-    tap: i64,
+    pub(super) start: i64,
+    pub(super) step: i64,
+    pub(super) tap: i64,
     /// The result's position of pixel 0, and between pixels.
-    out_start: i64,
-    out_step: i64,
+    pub(super) out_start: i64,
+    pub(super) out_step: i64,
     /// The filter's first tap, and between taps.
-    filter_start: i64,
-    filter_step: i64,
+    pub(super) filter_start: i64,
+    pub(super) filter_step: i64,
 }
 
 /// The part of a product that is the same for both axes.
-struct Channels {
-    groups: i64,
+pub(super) struct Channels {
+    pub(super) groups: i64,
     /// Channels of the result and of the reduction, in a group.
-    rows: i64,
-    reduced: i64,
+    pub(super) rows: i64,
+    pub(super) reduced: i64,
     /// Filter elements between channels of the result and of the reduction, of a group, and of a row of taps.
-    filter_row: i64,
-    filter_channel: i64,
-    filter_group: i64,
-    filter_width: i64,
+    pub(super) filter_row: i64,
+    pub(super) filter_channel: i64,
+    pub(super) filter_group: i64,
+    pub(super) filter_width: i64,
 }
 
 /// A product's tensors.
-struct Tensors<'a> {
+pub(super) struct Tensors<'a> {
     /// Source, filter and result.
-    touched: &'a [Touched; 3],
+    pub(super) touched: &'a [Touched; 3],
     /// Rows and columns of the result.
-    out: [i64; 2],
-    accumulate: bool,
+    pub(super) out: [i64; 2],
+    pub(super) accumulate: bool,
 }
 
 /// The device's `Source`.
@@ -157,7 +158,6 @@ impl Packed {
         let mut words = Structure::new();
         words.long(channels.filter_group).word(channels.filter_row).word(channels.filter_channel);
         words.word(channels.rows).word(channels.reduced).word(len);
-        words.word(i64::from(m.dtype == DType::F32 && m.mma()));
         words.divisor(self.rows).divisor(self.channels).divisor(taps).align(8);
         let mut params = Params::new();
         params.pointers(&[filter.address, workspace]);
@@ -214,8 +214,7 @@ fn gather(
         layout.word(packed.rows).word(packed.channels).word(taps);
         params.structure(&layout);
         touched[1] = packed.touched(workspace, Access::Read);
-        let name = if m.mma() { "conv2d_taps_mma_64" } else { "conv2d_taps_64" };
-        (name, TAP_BK)
+        ("conv2d_taps_64", TAP_BK)
     } else {
         params.pointers(&[from, filter, out]);
         params.structure(&words);
@@ -257,21 +256,30 @@ impl Channels {
 /// Bytes that the forward product has use for.
 pub(super) fn forward_workspace(problem: &Problem, m: Machine<'_>) -> u64 {
     let suits = suits(problem, m.dtype, problem.c_out_per_group());
-    packed_bytes(suits, &Channels::forward(problem), problem)
+    filter_bytes(suits, problem, m, &Channels::forward(problem), pixels(problem, problem.output))
 }
 
 /// Bytes that dgrad has use for.
 pub(super) fn input_gradient_workspace(problem: &Problem, m: Machine<'_>) -> u64 {
     let suits = suits(problem, m.dtype, problem.c_in_per_group());
-    packed_bytes(suits, &Channels::input_gradient(problem), problem)
+    filter_bytes(suits, problem, m, &Channels::input_gradient(problem), input_pixels(problem))
 }
 
-fn packed_bytes(suits: bool, channels: &Channels, problem: &Problem) -> u64 {
-    Packed::new(channels, problem.taps()).filter(|_| suits).map_or(0, |packed| packed.bytes)
+fn filter_bytes(suits: bool, problem: &Problem, m: Machine<'_>, channels: &Channels, pixels: i64) -> u64 {
+    if !suits {
+        return 0;
+    }
+    Filter::new(problem, m, channels, pixels).map_or(0, |filter| filter.bytes())
+}
+
+/// Pixels of a residue class of dgrad.
+fn input_pixels(problem: &Problem) -> i64 {
+    let [h, w] = problem.stride.map(i64::from);
+    ceil(pixels(problem, problem.image), h * w)
 }
 
 /// One axis of the forward product and of wgrad.
-fn forward_axis(problem: &Problem, i: usize) -> Axis {
+pub(super) fn forward_axis(problem: &Problem, i: usize) -> Axis {
     Axis {
         pixels: i64::from(problem.output[i]),
         taps: i64::from(problem.kernel[i]),
@@ -299,28 +307,83 @@ pub(super) fn forward(
     let axes = [forward_axis(problem, 0), forward_axis(problem, 1)];
     let out = problem.output.map(i64::from);
     let tensors = Tensors { touched: &touched, out, accumulate: false };
-    products(problem, m, &Channels::forward(problem), [axes].into_iter(), &tensors, workspace)
+    products(
+        problem,
+        m,
+        &Channels::forward(problem),
+        [axes].into_iter(),
+        &tensors,
+        workspace,
+        pixels(problem, problem.output),
+    )
 }
 
-/// The packing of the filter, where it is worth it and there is a workspace, and the gathers that follow.
+/// How a product reads its filter.
+enum Filter {
+    /// Packed in chunks, for the kernels over patches.
+    Chunks(Product),
+    /// Packed tap by tap, for those over taps.
+    Taps(Packed),
+}
+
+impl Filter {
+    /// The way that suits a product best, or nothing where the filter serves as it is.
+    fn new(problem: &Problem, m: Machine<'_>, channels: &Channels, pixels: i64) -> Option<Self> {
+        let chunks = Product::new(problem, m, channels, pixels).map(Self::Chunks);
+        chunks.or_else(|| Packed::new(channels, problem.taps()).map(Self::Taps))
+    }
+
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Chunks(product) => product.bytes,
+            Self::Taps(packed) => packed.bytes,
+        }
+    }
+}
+
+/// Pixels of all images.
+fn pixels(problem: &Problem, [h, w]: [i32; 2]) -> i64 {
+    i64::from(problem.b) * i64::from(h) * i64::from(w)
+}
+
+/// The packing of the filter, where it is worth it and there is a workspace, and the gathers that follow. `pixels` are
+/// those of the result.
 fn products(
     problem: &Problem,
     m: Machine<'_>,
     channels: &Channels,
-    axes: impl Iterator<Item = [Axis; 2]>,
+    axes: impl Iterator<Item = [Axis; 2]> + Clone,
     tensors: &Tensors<'_>,
     workspace: Option<u64>,
+    pixels: i64,
 ) -> Option<Vec<Launch>> {
     let taps = problem.taps();
-    let packed = workspace.and_then(|at| Packed::new(channels, taps).map(|packed| (packed, at)));
+    let filter =
+        workspace.and_then(|at| Filter::new(problem, m, channels, pixels).map(|filter| (filter, at)));
     let mut launches = Vec::new();
-    if let Some((packed, at)) = &packed {
-        launches.push(packed.launch(m, channels, taps, tensors.touched[1], *at)?);
+    match &filter {
+        Some((Filter::Chunks(product), at)) => {
+            launches.push(product.pack(m, channels, taps, tensors.touched[1], *at)?);
+            for class in axes.clone() {
+                match product.launch(m, problem.b, class, channels, taps, tensors, *at) {
+                    Ok(launch) => launches.extend(launch),
+                    Err(NoTile) => return products(problem, m, channels, axes, tensors, None, pixels),
+                }
+            }
+        }
+        Some((Filter::Taps(packed), at)) => {
+            launches.push(packed.launch(m, channels, taps, tensors.touched[1], *at)?);
+            let packed = Some((packed, *at));
+            launches
+                .extend(axes.filter_map(|axes| gather(m, problem.b, axes, channels, packed, taps, tensors)));
+        }
+        None => {
+            launches
+                .extend(axes.filter_map(|axes| gather(m, problem.b, axes, channels, None, taps, tensors)));
+        }
     }
-    let packed = packed.as_ref().map(|(packed, at)| (packed, *at));
-    launches.extend(axes.filter_map(|axes| gather(m, problem.b, axes, channels, packed, taps, tensors)));
     // A result without elements needs no filter either.
-    Some(if launches.len() <= usize::from(packed.is_some()) { Vec::new() } else { launches })
+    Some(if launches.len() <= usize::from(filter.is_some()) { Vec::new() } else { launches })
 }
 
 /// One axis of dgrad for the positions whose padded coordinate leaves `residue` when divided by the stride.
@@ -362,7 +425,8 @@ pub(super) fn input_gradient(
     let tensors = Tensors { touched: &touched, out: problem.image.map(i64::from), accumulate };
     let classes = (0..stride_h).flat_map(|h| (0..stride_w).map(move |w| (h, w)));
     let axes = classes.map(|(h, w)| [residue_axis(problem, 0, h), residue_axis(problem, 1, w)]);
-    products(problem, m, &Channels::input_gradient(problem), axes, &tensors, workspace)
+    let pixels = input_pixels(problem);
+    products(problem, m, &Channels::input_gradient(problem), axes, &tensors, workspace, pixels)
 }
 
 /// How wgrad's reduction is split.
@@ -396,6 +460,9 @@ impl Runs {
 /// Bytes of partial sums that wgrad needs; none where the tiles do not suit it.
 pub(super) fn weight_gradient_workspace(problem: &Problem, m: Machine<'_>) -> Option<u64> {
     let volumes = problem.volumes();
+    if let Some(gradient) = Gradient::new(problem, &volumes, m) {
+        return Some((gradient.runs() * volumes.w * 4) as u64);
+    }
     let suits = suits(problem, m.dtype, problem.c_out_per_group()) && volumes.y > 0 && volumes.w > 0;
     suits.then(|| (Runs::new(problem, &volumes, m.target).count * volumes.w * 4) as u64)
 }
@@ -411,7 +478,33 @@ pub(super) fn weight_gradient(
 ) -> Option<Vec<Launch>> {
     let bytes = weight_gradient_workspace(problem, m)?;
     let volumes = problem.volumes();
-    let runs = Runs::new(problem, &volumes, m.target);
+    let partial = |access| Touched { name: "workspace", address: workspace, bytes, access };
+    let (sums, runs) = if let Some(gradient) = Gradient::new(problem, &volumes, m) {
+        let launch = gradient.launch(problem, m, [touched[0], touched[1]], partial(Access::Write))?;
+        (launch, gradient.runs())
+    } else {
+        let runs = Runs::new(problem, &volumes, m.target);
+        (run_sums(problem, m, &runs, [touched[0], touched[1]], partial(Access::Write))?, runs.count)
+    };
+    let mut params = Params::new();
+    params.pointers(&[workspace, touched[2].address]);
+    params.long(volumes.w as u64);
+    params.word(runs as u32);
+    params.word(u32::from(accumulate));
+    let second = [partial(Access::Read), touched[2]];
+    let geometry = Geometry::tiles(ceil(volumes.w, SWEEP) as u64, SWEEP as u64);
+    let total = Launch::variant("conv2d_dw_reduce", m.dtype, &[SWEEP as i32], params, &second, geometry)?;
+    Some(vec![sums, total])
+}
+
+/// The launch that leaves the runs' sums in `partial`.
+fn run_sums(
+    problem: &Problem,
+    m: Machine<'_>,
+    runs: &Runs,
+    [dy, x]: [Touched; 2],
+    partial: Touched,
+) -> Option<Launch> {
     let groups = i64::from(problem.g);
     let plane = i64::from(problem.output[0]) * i64::from(problem.output[1]);
     let (rows, cig) = (i64::from(problem.c_out_per_group()), i64::from(problem.c_in_per_group()));
@@ -420,25 +513,11 @@ pub(super) fn weight_gradient(
     words.long(i64::from(problem.c_out) * plane).word(plane);
     words.word(rows).word(cig * problem.taps()).word(cig).word(runs.pixels).word(runs.length).word(tiles);
     words.divisor(runs.row_tiles).divisor(runs.column_tiles).divisor(groups).align(8);
-    let [dy, x, dw] = touched.map(|touched| touched.address);
     let mut params = Params::new();
-    params.pointers(&[dy, x, workspace]);
+    params.pointers(&[dy.address, x.address, partial.address]);
     params.structure(&words);
-    let partial = |access| Touched { name: "workspace", address: workspace, bytes, access };
-    let name = if m.mma() { "conv2d_dw_runs_mma_64" } else { "conv2d_dw_runs_64" };
     let shared_bytes = shared_bytes(Runs::BM, BK, 0);
     let geometry =
         Geometry { grid_x: u32::try_from(tiles).ok()?, block_x: 2 * Runs::BM as u32, shared_bytes };
-    let first = [touched[0], touched[1], partial(Access::Write)];
-    let sums = Launch::variant(name, m.dtype, &[], params, &first, geometry)?;
-
-    let mut params = Params::new();
-    params.pointers(&[workspace, dw]);
-    params.long(volumes.w as u64);
-    params.word(runs.count as u32);
-    params.word(u32::from(accumulate));
-    let second = [partial(Access::Read), touched[2]];
-    let geometry = Geometry::tiles(ceil(volumes.w, SWEEP) as u64, SWEEP as u64);
-    let total = Launch::variant("conv2d_dw_reduce", m.dtype, &[SWEEP as i32], params, &second, geometry)?;
-    Some(vec![sums, total])
+    Launch::variant("conv2d_dw_runs_64", m.dtype, &[], params, &[dy, x, partial], geometry)
 }

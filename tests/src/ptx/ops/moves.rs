@@ -21,8 +21,9 @@ fn mov(linker: &mut Linker<'_>, inst: &Inst, mods: &mut Mods<'_>) -> Result<Step
             return Err(linker.decoder.fail("the destination is no predicate"));
         };
         let to = linker.decoder.pred_dst(to)?;
-        if let Operand::Int(value @ (0 | 1)) = from {
-            let value = if *value == 1 { u32::MAX } else { 0 };
+        // LLVM writes true as -1.
+        if let Operand::Int(value @ (-1..=1)) = from {
+            let value = if *value == 0 { 0 } else { u32::MAX };
             return Ok(Step::Exec(Box::new(move |ctx, mask| {
                 ctx.regs.set_pred(mask, to, value);
                 Ok(())

@@ -1,0 +1,131 @@
+//! Elements on tensor cores, and how 16 bytes of them are gathered from memory.
+//!
+//! A matrix in shared memory has its reduction fastest, in rows of 16-byte vectors: eight 16-bit elements or four
+//! f32. What `ldmatrix` hands out from such rows is what `mma` takes, for both sizes alike: an `mma` reduces over two
+//! vectors, whatever they hold.
+
+use crate::gpu::{bf16_pair, f16_pair, load_if, mma_bf16, mma_f16, mma_tf32, store16_if, to_tf32};
+use crate::num::{Bf16, F16, Num};
+
+/// An element type that tensor cores multiply.
+pub trait Factor: Num<Acc = f32> {
+    /// Adds the product of a 16-row fragment and an 8-column fragment.
+    ///
+    /// # Safety
+    /// All lanes of the warp call this together.
+    unsafe fn mma(a: [u32; 4], b: [u32; 2], sum: [f32; 4]) -> [f32; 4];
+
+    /// Stores the nearest elements of four numbers side by side.
+    ///
+    /// # Safety
+    /// `to` is valid for writes of four elements and lies on their boundary.
+    unsafe fn store_four(to: *mut Self, numbers: [f32; 4]);
+}
+
+impl Factor for F16 {
+    #[inline(always)]
+    unsafe fn mma(a: [u32; 4], b: [u32; 2], sum: [f32; 4]) -> [f32; 4] {
+        // SAFETY: by this function's contract.
+        unsafe { mma_f16(a, b, sum) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_four(to: *mut Self, [a, b, c, d]: [f32; 4]) {
+        let words = u64::from(f16_pair(a, b)) | (u64::from(f16_pair(c, d)) << 32);
+        // SAFETY: by this function's contract.
+        unsafe { *to.cast() = words };
+    }
+}
+
+impl Factor for Bf16 {
+    #[inline(always)]
+    unsafe fn mma(a: [u32; 4], b: [u32; 2], sum: [f32; 4]) -> [f32; 4] {
+        // SAFETY: by this function's contract.
+        unsafe { mma_bf16(a, b, sum) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_four(to: *mut Self, [a, b, c, d]: [f32; 4]) {
+        let words = u64::from(bf16_pair(a, b)) | (u64::from(bf16_pair(c, d)) << 32);
+        // SAFETY: by this function's contract.
+        unsafe { *to.cast() = words };
+    }
+}
+
+impl Factor for f32 {
+    #[inline(always)]
+    unsafe fn mma(a: [u32; 4], b: [u32; 2], sum: [f32; 4]) -> [f32; 4] {
+        // SAFETY: by this function's contract.
+        unsafe { mma_tf32(a, b, sum) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_four(to: *mut Self, numbers: [f32; 4]) {
+        // SAFETY: by this function's contract.
+        unsafe { store16_if(true, to.cast(), numbers.map(f32::to_bits)) };
+    }
+}
+
+/// Elements of a vector.
+#[must_use]
+pub const fn vector<E>() -> u32 {
+    16 / size_of::<E>() as u32
+}
+
+/// A vector of elements that lie `step` elements apart, the first `live` of them; the rest are zero. f32 is rounded
+/// to TF32 if asked.
+///
+/// # Safety
+/// The live elements are valid for reads of global memory.
+#[inline(always)]
+pub unsafe fn gather_vector<E: Num<Acc = f32>, const ROUND: bool>(
+    from: *const E,
+    step: i32,
+    live: u32,
+) -> [u32; 4] {
+    // SAFETY: by this function's contract.
+    let element = |v: u32| unsafe {
+        let at = from.wrapping_offset(v as isize * step as isize);
+        if size_of::<E>() == 2 {
+            u32::from(load_if(v < live, at.cast::<u16>(), 0))
+        } else {
+            let word = load_if(v < live, at.cast::<f32>(), 0.0);
+            (if ROUND { to_tf32(word) } else { word }).to_bits()
+        }
+    };
+    if size_of::<E>() == 2 {
+        let pair = |v: u32| (element(2 * v), element(2 * v + 1));
+        let pairs = [pair(0), pair(1), pair(2), pair(3)];
+        pairs.map(|(low, high)| low | (high << 16))
+    } else {
+        [element(0), element(1), element(2), element(3)]
+    }
+}
+
+/// A number's TF32 part and what is left of it, both as TF32 bits. A number that is not finite has nothing left.
+#[inline(always)]
+fn split(bits: u32) -> (u32, u32) {
+    let value = f32::from_bits(bits);
+    let high = to_tf32(value);
+    let rest = to_tf32(value - high);
+    (high.to_bits(), rest.to_bits())
+}
+
+/// As [`Factor::mma`] for f32, with three products of TF32 parts.
+///
+/// # Safety
+/// All lanes of the warp call this together.
+#[inline(always)]
+pub unsafe fn multiply_split(a: [u32; 4], b: [u32; 2], sum: [f32; 4]) -> [f32; 4] {
+    let a = a.map(split);
+    let b = b.map(split);
+    let (a_high, a_low) = (a.map(|part| part.0), a.map(|part| part.1));
+    let (b_high, b_low) = (b.map(|part| part.0), b.map(|part| part.1));
+    // SAFETY: by this function's contract.
+    let fresh = unsafe {
+        let small = mma_tf32(a_low, b_high, [0.0; 4]);
+        let small = mma_tf32(a_high, b_low, small);
+        mma_tf32(a_high, b_high, small)
+    };
+    [sum[0] + fresh[0], sum[1] + fresh[1], sum[2] + fresh[2], sum[3] + fresh[3]]
+}
