@@ -5,13 +5,13 @@
 //! runs on the CPU path and on device code: a GPU where there is one, else the PTX machine. Those that need more memory
 //! than the machine should take run on a GPU alone, and say so where there is none.
 //!
-//! Of the hazards, those of the kernels beside the five operations are in `ops_kernels.rs`, which runs each over lengths
-//! around every edge, with odd bases, special numbers and several grids.
+//! The kernels beside the five operations meet special numbers and other grids in `ops_kernels.rs`.
 
 mod channel_cat;
 mod common;
 mod constant_pad1d;
 mod conv2d;
+mod elementwise;
 mod flatten;
 mod hazards;
 mod launches;
