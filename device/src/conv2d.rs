@@ -16,6 +16,10 @@ use crate::divmod::{FastDivmod, FastDivmod64};
 use crate::num::{Num, put};
 use crate::sweep::for_each_index;
 
+/// Channels that are summed by themselves before they join the total, which keeps the rounding error near that of the
+/// longer of the two sums instead of that of their product.
+pub const SUMMED: i32 = 8;
+
 /// The convolution of `x` with `w`.
 ///
 /// # Safety
@@ -55,7 +59,7 @@ pub unsafe fn conv2d_forward<E: Num>(
         let first_ci = i64::from(group.div(co as u32)) * i64::from(cig);
         let top = line as i64 * i64::from(stride_h) - i64::from(pad_h);
         let left = column as i64 * i64::from(stride_w) - i64::from(pad_w);
-        let mut sum = E::ZERO;
+        let (mut total, mut sum) = (E::ZERO, E::ZERO);
         let mut ci = 0;
         while ci < cig {
             let image = (batch as i64 * i64::from(c_in) + first_ci + i64::from(ci)) * i64::from(h);
@@ -83,9 +87,13 @@ pub unsafe fn conv2d_forward<E: Num>(
                 i += 1;
             }
             ci += 1;
+            if ci % SUMMED == 0 {
+                total = E::add(total, sum);
+                sum = E::ZERO;
+            }
         }
         // SAFETY: `index < b·c_out·oh·ow`, and no other thread has this index.
-        unsafe { put(y.add(index as usize), sum, 0) };
+        unsafe { put(y.add(index as usize), E::add(total, sum), 0) };
     });
 }
 
@@ -125,7 +133,7 @@ pub unsafe fn dx_element<E: Num>(
     let (last_oh, first_i) = stride_h.divmod(ih as u32 + pad_h as u32);
     let (last_ow, first_j) = stride_w.divmod(iw as u32 + pad_w as u32);
     let first_co = which as i64 * cog;
-    let mut sum = E::ZERO;
+    let (mut total, mut sum) = (E::ZERO, E::ZERO);
     let mut n = 0;
     while n < cog {
         let co = first_co + n;
@@ -154,8 +162,12 @@ pub unsafe fn dx_element<E: Num>(
             line -= 1;
         }
         n += 1;
+        if n % i64::from(SUMMED) == 0 {
+            total = E::add(total, sum);
+            sum = E::ZERO;
+        }
     }
-    sum
+    E::add(total, sum)
 }
 
 /// One element of dw, the `index`-th of `[C_out, C_in/g, kh, kw]`.

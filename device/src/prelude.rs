@@ -5,7 +5,7 @@ pub use crate::cast::{cast_each, cast_to_bf16, cast_to_f16, cast_to_f32, cast_to
 pub use crate::channel_cat::{channel_cat_backward, channel_cat_forward};
 pub use crate::constant_pad1d::{constant_pad1d_backward, constant_pad1d_forward};
 pub use crate::conv2d::{
-    conv2d_backward, conv2d_backward_dw, conv2d_backward_dx, conv2d_forward, dw_element, dx_element,
+    SUMMED, conv2d_backward, conv2d_backward_dw, conv2d_backward_dx, conv2d_forward, dw_element, dx_element,
 };
 pub use crate::conv2d_patch::*;
 pub use crate::conv2d_patch_dw::*;

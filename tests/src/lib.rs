@@ -5,6 +5,7 @@ pub mod executor;
 pub mod ptx;
 pub mod random;
 pub mod suite;
+pub mod typed;
 
 /// The README's programs, run as doctests.
 #[cfg(doctest)]

@@ -2,11 +2,11 @@
 
 use std::sync::Mutex;
 
-use cotangent::launch::{Access, Launch, Touched};
+use cotangent::launch::{Access, Launch, Target, Touched};
 use cotangent::verify::{Call, Case, Check, Executor, Failure, HostBuffer, checks, kernel, run};
-use cotangent::{DType, Device, Kernel, LaunchOptions};
+use cotangent::{DType, Device, Kernel, LaunchOptions, MathMode};
 
-use crate::executor::{Place, places};
+use crate::executor::{self, Place, places};
 
 /// Runs the checks of one kind, of verification's fixed set, on device code.
 fn fixed_set(name: &str, kind: fn(&Check) -> bool) {
@@ -129,6 +129,23 @@ pub fn refused<T, E: std::fmt::Display>(result: Result<T, E>, parts: &[&str]) {
 #[must_use]
 pub fn nowhere<D>(number: u64) -> *mut D {
     (number << 44) as *mut D
+}
+
+/// A case's launch with buffers that are nowhere, as its kernel's own checks let it through.
+///
+/// # Errors
+/// What they refuse.
+pub fn prepared(case: &Case, dtype: DType) -> Result<Launch, Failure> {
+    let pointers = kernel(case.kernel, dtype, &case.constants)?.pointers() as u64;
+    plan(case, dtype, &(1..=pointers).map(|i| i << 44).collect::<Vec<_>>())
+}
+
+/// What a case launches on a target, with buffers that are nowhere.
+///
+/// # Errors
+/// What its kernel refuses.
+pub fn planned(case: &Case, dtype: DType, target: &Target) -> Result<Vec<Launch>, Failure> {
+    executor::plan(case, dtype, target, MathMode::default())
 }
 
 /// A case's launch with buffers at these addresses, planned by its kernel's own checks.

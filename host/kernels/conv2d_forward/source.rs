@@ -37,7 +37,7 @@ pub unsafe fn conv2d_forward<E: Num>(
         let first_ci = i64::from(group.div(co as u32)) * i64::from(cig);
         let top = line as i64 * i64::from(stride_h) - i64::from(pad_h);
         let left = column as i64 * i64::from(stride_w) - i64::from(pad_w);
-        let mut sum = E::ZERO;
+        let (mut total, mut sum) = (E::ZERO, E::ZERO);
         let mut ci = 0;
         while ci < cig {
             let image = (batch as i64 * i64::from(c_in) + first_ci + i64::from(ci)) * i64::from(h);
@@ -65,8 +65,12 @@ pub unsafe fn conv2d_forward<E: Num>(
                 i += 1;
             }
             ci += 1;
+            if ci % SUMMED == 0 {
+                total = E::add(total, sum);
+                sum = E::ZERO;
+            }
         }
         // SAFETY: `index < b·c_out·oh·ow`, and no other thread has this index.
-        unsafe { put(y.add(index as usize), sum, 0) };
+        unsafe { put(y.add(index as usize), E::add(total, sum), 0) };
     });
 }

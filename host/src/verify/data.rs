@@ -78,9 +78,10 @@ pub(crate) fn elements_of<D: Element>(bytes: &[u8]) -> Vec<D> {
     elements
 }
 
-/// The nearest elements to these values, as bytes.
+/// The nearest elements to these values, as bytes. (`half` has functions of its own called `from_f64`, which drop low
+/// bits, so the trait is named.)
 pub fn encode(dtype: DType, values: &[f64]) -> Vec<u8> {
-    with_element!(dtype, D => bytes_of(&values.iter().map(|&value| D::from_f64(value)).collect::<Vec<_>>()))
+    with_element!(dtype, D => bytes_of(&values.iter().map(|&value| <D as Num>::from_f64(value)).collect::<Vec<_>>()))
 }
 
 /// The values of the elements in these bytes.
@@ -187,6 +188,18 @@ mod tests {
         let bits = |i: usize| (values[i] as f32).to_bits();
         assert_eq!([bits(2), bits(8), bits(10)], [1, f32::MAX.to_bits(), f32::INFINITY.to_bits()]);
         assert!(values[12..].iter().all(|value| value.is_nan()));
+    }
+
+    #[test]
+    fn values_are_rounded_to_nearest() {
+        // The middle between two numbers and a hair above it, which is in the bits that f32 or half would drop.
+        for (dtype, fraction_bits) in [(DType::F16, 10), (DType::Bf16, 7)] {
+            let (one, step) = (1.0, 2.0_f64.powi(-fraction_bits));
+            for hair in [2.0_f64.powi(-22), 2.0_f64.powi(-40)] {
+                let values = [one + step / 2.0, one + step / 2.0 + hair];
+                assert_eq!(decode(dtype, &encode(dtype, &values)), [one, one + step], "{dtype}, {hair}");
+            }
+        }
     }
 
     #[test]

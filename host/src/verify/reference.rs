@@ -101,7 +101,7 @@ fn wide(
 /// in its last place, or half its smallest denormal.
 ///
 /// Source: N. J. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition, sections 3.1 and 4.2.
-pub(super) fn bound(dtype: DType, terms: u64, magnitude: f64, value: f64) -> f64 {
+pub fn bound(dtype: DType, terms: u64, magnitude: f64, value: f64) -> f64 {
     let wide = (f64::EPSILON / 2.0, f64::from_bits(1));
     let single = (f64::from(f32::EPSILON) / 2.0, f64::from(f32::from_bits(1)));
     let truncated = (2.0 * single.0, 2.0 * single.1);
@@ -128,7 +128,7 @@ pub(super) fn bound(dtype: DType, terms: u64, magnitude: f64, value: f64) -> f64
 
 /// The element's value after rounding, to tell which class a number is of at its type.
 pub(super) fn rounded(dtype: DType, value: f64) -> f64 {
-    with_element!(dtype, D => D::from_f64(value).to_f64())
+    with_element!(dtype, D => <D as Num>::from_f64(value).to_f64())
 }
 
 #[cfg(test)]
