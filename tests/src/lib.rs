@@ -2,6 +2,8 @@
 
 pub mod corpus;
 pub mod executor;
+pub mod jobs;
+pub mod mutate;
 pub mod ptx;
 pub mod random;
 pub mod suite;

@@ -1,0 +1,138 @@
+//! Mutants: the PTX that ships with one mistake in it each, which the suite must catch.
+//!
+//! Mutants are drawn with a fixed seed, as many for each kernel; a mutant is a line of a module and what is done to
+//! it. It is caught when any job that runs its module fails: by a wrong result, by the machine's report, or by a
+//! spent budget. [`record`] writes the result down, with the explanation of every survivor.
+
+mod line;
+mod operator;
+mod record;
+
+use cotangent::kernels::{KERNELS, Module};
+use cotangent::verify::SplitMix64;
+use rayon::prelude::*;
+
+pub use operator::Operator;
+pub use record::{caught, explanations, is_explained, record};
+
+use crate::executor::ModuleName;
+use crate::jobs::Job;
+use crate::ptx::Options;
+
+/// Mutants of each module at least, and of all modules of a kernel together.
+const PER_MODULE: usize = 2;
+const PER_KERNEL: usize = 8;
+
+/// What the draws start from.
+const SEED: u64 = 4;
+
+/// One mistake in one module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mutant {
+    /// The module.
+    pub module: ModuleName,
+    /// The line, counted from zero.
+    pub line: usize,
+    /// The mistake.
+    pub operator: Operator,
+    /// The line as it ships.
+    pub before: String,
+    /// The line with the mistake.
+    pub after: String,
+    element: usize,
+}
+
+impl Mutant {
+    /// The module's text, with its constants written in, with the mistake.
+    #[must_use]
+    pub fn of(&self, ptx: &str) -> String {
+        let mut mutated = String::with_capacity(ptx.len() + 16);
+        for (number, line) in ptx.lines().enumerate() {
+            let mistake = (number == self.line).then(|| self.operator.apply(line, self.element)).flatten();
+            mutated.push_str(mistake.as_deref().unwrap_or(line));
+            mutated.push('\n');
+        }
+        mutated
+    }
+}
+
+/// Bytes of an element of this kind, `f16` or `b8` for example.
+fn element_bytes(kind: &str) -> usize {
+    let bits: usize = kind.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().expect("kinds end in bits");
+    bits / 8
+}
+
+/// Every mutant that an operator makes of a module.
+fn sites(name: ModuleName, module: &Module, operator: Operator) -> Vec<Mutant> {
+    let element = element_bytes(module.kind);
+    let lines = module.ptx.lines().enumerate();
+    lines
+        .filter_map(|(number, text)| {
+            let after = operator.apply(text, element)?;
+            let before = text.trim().replace('\t', "");
+            Some(Mutant { module: name, line: number, operator, before, after, element })
+        })
+        .collect()
+}
+
+/// The mutants, the same each time for the same modules. Each module has its own draws, so that its mutants stay when
+/// others change: an operator that it has a place for, then a place.
+#[must_use]
+pub fn mutants() -> Vec<Mutant> {
+    let modules = KERNELS.iter().flat_map(|kernel| kernel.modules.iter().map(move |module| (kernel, module)));
+    modules.flat_map(|(kernel, module)| drawn((kernel.name, module.kind), module, kernel.modules.len())).collect()
+}
+
+/// A module's mutants, all different.
+fn drawn(name: ModuleName, module: &Module, modules: usize) -> Vec<Mutant> {
+    let random = &mut SplitMix64::from_text(&format!("{SEED} {} {}", name.0, name.1));
+    let mut pick = |len: usize| random.below(len as u64) as usize;
+    let mut places = Operator::ALL.map(|operator| sites(name, module, operator)).to_vec();
+    let mut mutants = Vec::new();
+    for _ in 0..PER_MODULE.max(PER_KERNEL.div_ceil(modules)) {
+        places.retain(|places| !places.is_empty());
+        let operator = pick(places.len());
+        let place = pick(places[operator].len());
+        mutants.push(places[operator].swap_remove(place));
+    }
+    mutants
+}
+
+/// What a job executes when nothing is wrong: the most thread instructions of one launch.
+///
+/// # Panics
+/// If a job fails.
+#[must_use]
+pub fn costs(jobs: &[Job]) -> Vec<u64> {
+    let cost = |job: &Job| {
+        let machine = job.machine().options(Options { parallel: false, ..Options::default() });
+        if let Err(failure) = job.run(&machine) {
+            panic!("{}: {failure}", job.label);
+        }
+        machine.executed().into_values().max().unwrap_or(0)
+    };
+    jobs.par_iter().map(cost).collect()
+}
+
+/// What catches a mutant: the first job that fails, cheap ones first, and how.
+#[must_use]
+pub fn catch(mutant: &Mutant, jobs: &[Job], costs: &[u64]) -> Option<String> {
+    let mut order: Vec<_> = (0..jobs.len()).filter(|&i| jobs[i].modules.contains(&mutant.module)).collect();
+    order.sort_by_key(|&i| costs[i]);
+    order.into_iter().find_map(|i| {
+        // A kernel that does much more than it should hangs.
+        let options = Options { budget: 4 * costs[i] + 100_000, parallel: false };
+        let rewrite = mutant.clone();
+        let machine = jobs[i].machine().options(options).rewrite(move |launch, ptx| {
+            let here = (launch.kernel().name, launch.module().kind) == rewrite.module;
+            if here { rewrite.of(&ptx) } else { ptx }
+        });
+        jobs[i].run(&machine).err().map(|failure| format!("{}: {failure}", jobs[i].label))
+    })
+}
+
+/// What catches each mutant.
+#[must_use]
+pub fn catch_all(mutants: &[Mutant], jobs: &[Job], costs: &[u64]) -> Vec<Option<String>> {
+    mutants.par_iter().map(|mutant| catch(mutant, jobs, costs)).collect()
+}
