@@ -16,10 +16,34 @@ use crate::ptx::{Launch, Machine, Memory, Module, Options};
 pub struct PtxMachine {
     target: Option<Target>,
     options: Options,
-    blocks: Option<u32>,
+    blocks: Blocks,
     rewrite: Option<Rewrite>,
     modules: Mutex<HashMap<String, (ModuleName, Arc<Module>)>>,
     executed: Mutex<BTreeMap<ModuleName, u64>>,
+}
+
+/// How many blocks a launch has: any grid is right.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Blocks {
+    /// As many as planned.
+    #[default]
+    Planned,
+    /// One, which then does everything.
+    One,
+    /// One more than planned, which then has nothing to do.
+    OneMore,
+}
+
+impl Blocks {
+    /// The grid where `planned` blocks are planned.
+    #[must_use]
+    pub fn of(self, planned: u32) -> u32 {
+        match self {
+            Self::Planned => planned,
+            Self::One => 1,
+            Self::OneMore => planned + 1,
+        }
+    }
 }
 
 /// A module that ships: its kernel's name and its element kind.
@@ -56,10 +80,10 @@ impl PtxMachine {
         self
     }
 
-    /// Launches no more than so many blocks, which then do everything.
+    /// Chooses how many blocks launches have.
     #[must_use]
-    pub fn blocks(mut self, most: Option<u32>) -> Self {
-        self.blocks = most;
+    pub fn blocks(mut self, blocks: Blocks) -> Self {
+        self.blocks = blocks;
         self
     }
 
@@ -85,7 +109,10 @@ impl PtxMachine {
         for (name, module) in modules.values() {
             let entry = module.entries().first().map_or("", |entry| entry.name.as_str());
             let here = module.unreached(entry);
-            lines.entry(*name).and_modify(|lines: &mut BTreeSet<u32>| lines.retain(|line| here.contains(line))).or_insert(here);
+            lines
+                .entry(*name)
+                .and_modify(|lines: &mut BTreeSet<u32>| lines.retain(|line| here.contains(line)))
+                .or_insert(here);
         }
         lines
     }
@@ -124,7 +151,7 @@ impl PtxMachine {
             .collect();
         let geometry = launch.geometry();
         let shape = Launch {
-            grid: [self.blocks.map_or(geometry.grid_x, |most| geometry.grid_x.min(most)), 1, 1],
+            grid: [self.blocks.of(geometry.grid_x), 1, 1],
             block: [geometry.block_x, 1, 1],
             shared_bytes: geometry.shared_bytes as usize,
             params: &params,

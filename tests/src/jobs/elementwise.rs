@@ -8,7 +8,7 @@ use cotangent::{
 use half::{bf16, f16};
 
 use super::Job;
-use super::typed::{Jobs, given, noise, output, pointer, unit, updated, wanted};
+use super::typed::{Jobs, coarse, given, noise, output, pointer, unit, updated, wanted};
 
 const LENGTHS: [i32; 9] = [0, 1, 7, 33, 64, 255, 257, 1030, 9000];
 
@@ -47,20 +47,28 @@ fn relu<D: Float>(jobs: &mut Jobs) {
 fn bias_add<D: Num>(jobs: &mut Jobs) {
     let shapes = [[0, 3, 2, 2], [1, 1, 1, 1], [2, 3, 4, 5], [3, 5, 1, 7], [2, 2, 16, 17], [5, 1, 33, 8]];
     let many = in_flight::<D>();
-    for [b, c, h, w] in shapes.into_iter().chain([[2, 3, 40, 41], [2, 300, 1, 1], [2, 3, 1, many / 4]]) {
+    for [b, c, h, w] in
+        shapes.into_iter().chain([[2, 3, 40, 41], [2, 300, 1, 1], [2, 3, 1, many / 4], [many / 9, 2, 1, 7]])
+    {
         let total = (b * c * h * w) as usize;
         let extents = [b, c, h, w];
-        let (x, bias) = (noise::<D>(1, total, 1.0), noise::<D>(2, c as usize, 1.0));
+        // Sums of 16-bit floats are rounded once, so that exact sums give exact bits.
+        let (exact, numbers): (_, fn(u64, usize) -> Vec<D>) =
+            if size_of::<D>() == 2 { (true, coarse) } else { (false, |seed, len| noise(seed, len, 1.0)) };
+        let (x, bias) = (numbers(1, total), numbers(2, c as usize));
         for block in [96, many] {
-            let buffers = vec![given(&x), given(&bias), wanted::<D>(total, unit::<D>())];
+            let buffers =
+                vec![given(&x), given(&bias), wanted::<D>(total, if exact { 0.0 } else { unit::<D>() })];
             let args = move |at: &[u64]| (pointer(at, 0), pointer(at, 1), pointer(at, 2), b, c, h, w);
             let shape = format!("of {extents:?} in blocks of {block}");
             jobs.add(&shape, BiasAddForward::<D>::new(block), buffers, args);
         }
         // Sums of n terms of up to 1 in magnitude, in f32 at least.
         let rounding = unit::<D>() + f64::from(b * h * w) * unit::<D>().min(2.0_f64.powi(-23));
+        let rounding = if exact { 0.0 } else { rounding };
         for (accumulate, threads) in [(false, 256), (true, 256), (false, 1), (true, 33)] {
-            let buffers = vec![given(&x), output::<D>(accumulate, c as usize, rounding)];
+            let dbias = if accumulate { updated(&bias, rounding) } else { wanted::<D>(c as usize, rounding) };
+            let buffers = vec![given(&x), dbias];
             let args = move |at: &[u64]| (pointer(at, 0), pointer(at, 1), b, c, h, w);
             let shape = format!("of {extents:?} by {threads} threads");
             jobs.add_one(&shape, BiasAddBackward::<D>::new(threads), buffers, args, accumulate);
@@ -69,9 +77,12 @@ fn bias_add<D: Num>(jobs: &mut Jobs) {
 }
 
 fn softmax_cross_entropy<D: Float>(jobs: &mut Jobs) {
-    for [b, k] in [[0, 4], [1, 1], [3, 10], [2, 33], [4, 700], [5, 2], [3, 0]] {
+    let shapes = [[0, 4], [1, 1], [3, 10], [2, 33], [4, 700], [5, 2], [3, 0]];
+    // Logits that overflow where the largest is not taken off them.
+    let scaled = shapes.map(|shape| (shape, 8.0)).into_iter().chain([([3, 70], 3000.0), ([4, 300], 3000.0)]);
+    for ([b, k], scale) in scaled {
         let total = (b * k) as usize;
-        let logits = noise::<D>(1, total, 8.0);
+        let logits = noise::<D>(1, total, scale);
         let mut labels: Vec<i32> = (0..b).map(|r| if k == 0 { 0 } else { r * 7 % k }).collect();
         if let Some(last) = labels.get_mut(2) {
             *last = -1;
@@ -80,7 +91,7 @@ fn softmax_cross_entropy<D: Float>(jobs: &mut Jobs) {
         let rounding = unit::<D>() + f64::from(k + 8) * unit::<D>().min(2.0_f64.powi(-22));
         let args = move |at: &[u64]| (pointer(at, 0), pointer(at, 1), pointer(at, 2), b, k, 0.25);
         for threads in [64, 256] {
-            let shape = format!("of {b} × {k} by {threads} threads");
+            let shape = format!("of {b} × {k} up to {scale} by {threads} threads");
             let buffers = vec![given(&logits), given(&labels), wanted::<D>(b as usize, rounding)];
             jobs.add(&shape, SoftmaxCrossEntropyForward::<D>::new(threads), buffers, args);
             for accumulate in [false, true] {
@@ -143,8 +154,10 @@ fn awkward() -> [f64; 15] {
 fn cast<D: Float>(jobs: &mut Jobs) {
     for n in LENGTHS {
         let mut x = noise::<D>(1, n as usize, 1.0);
-        for (x, special) in x.iter_mut().zip(awkward()) {
-            *x = D::from_f64(special);
+        // At the start, and at every place that a thread has in flight.
+        let awkward = awkward();
+        for (i, x) in x.iter_mut().enumerate().filter(|(i, _)| *i < awkward.len() || i % 7 == 0) {
+            *x = D::from_f64(awkward[i % awkward.len()]);
         }
         macro_rules! to {
             ($kernel:ident $target:ty) => {

@@ -1,12 +1,13 @@
 //! The suite as data: everything that device code is checked with, each job by itself.
 //!
-//! Jobs are verification's fixed set, shapes drawn around every edge, convolutions in TF32, and the kernels beside
+//! Jobs are verification's fixed set, shapes drawn around every edge, exact sums, convolutions in TF32, and the kernels beside
 //! the five operations; on the portable kernels, and on what is planned for four targets. The operations' tests run
 //! them, on a GPU where there is one; the machine runs them with mistakes in the modules ([`mutate`](crate::mutate));
 //!X.
 
 mod around;
 mod elementwise;
+mod exact;
 mod shapes;
 mod tf32;
 mod typed;
@@ -18,7 +19,7 @@ use cotangent::verify::{Check, Executor, Failure, checks, kernels, run};
 use cotangent::{DType, Device, MathMode};
 use rayon::prelude::*;
 
-use crate::executor::{ModuleName, Place, PtxMachine, is_tuned, names, plan};
+use crate::executor::{Blocks, ModuleName, Place, PtxMachine, is_tuned, names, plan};
 
 /// Something that device code computes, with its right answer.
 pub struct Job {
@@ -30,8 +31,8 @@ pub struct Job {
     pub modules: Vec<ModuleName>,
     /// What its launches are planned for; none for the portable kernel.
     pub target: Option<Target>,
-    /// The most blocks of a launch, where they are fewer than planned: any grid is right.
-    pub blocks: Option<u32>,
+    /// How many blocks it launches.
+    pub blocks: Blocks,
     work: Work,
 }
 
@@ -83,8 +84,10 @@ const TARGETS: [Target; 4] = [
 #[must_use]
 pub fn all() -> Vec<Job> {
     let modules = |kernel: &str| Place::Portable(PtxMachine::new()).dtypes(kernel);
-    let mut jobs: Vec<_> = kernels().into_iter().flat_map(|kernel| checked(kernel, &modules(kernel))).collect();
+    let mut jobs: Vec<_> =
+        kernels().into_iter().flat_map(|kernel| checked(kernel, &modules(kernel))).collect();
     jobs.extend(tf32::jobs(&TARGETS[0]));
+    jobs.extend(exact::jobs());
     jobs.extend(elementwise::jobs());
     jobs
 }
@@ -97,7 +100,7 @@ fn checked(kernel: &'static str, dtypes: &[DType]) -> Vec<Job> {
     let drawn = shapes::drawn(kernel).into_iter().map(Check::Reference);
     for check in fixed.chain(drawn) {
         for &dtype in dtypes {
-            jobs.push(check_job(&check, dtype, None, &[kernel], None));
+            jobs.push(check_job(&check, dtype, None, &[kernel], Blocks::Planned));
             planned(&check, dtype, &mut jobs);
         }
     }
@@ -110,7 +113,7 @@ fn checked(kernel: &'static str, dtypes: &[DType]) -> Vec<Job> {
 }
 
 /// A check wherever the plan has other kernels than the portable one, and than at the targets before; some of those
-/// with one block too, which then does everything.
+/// with other grids too, since any grid is right.
 fn planned(check: &Check, dtype: DType, jobs: &mut Vec<Job>) {
     let case = check.case();
     let mut before = Vec::new();
@@ -118,9 +121,10 @@ fn planned(check: &Check, dtype: DType, jobs: &mut Vec<Job>) {
         let plan = plan(case, dtype, &target, MathMode::default()).unwrap_or_default();
         let names = names(&plan);
         if is_tuned(case, &plan) && !before.contains(&names) {
-            jobs.push(check_job(check, dtype, Some(target), &names, None));
+            jobs.push(check_job(check, dtype, Some(target), &names, Blocks::Planned));
             if plan.iter().any(|launch| launch.geometry().grid_x > 1) && case.offsets.is_empty() {
-                jobs.push(check_job(check, dtype, Some(target), &names, Some(1)));
+                jobs.push(check_job(check, dtype, Some(target), &names, Blocks::One));
+                jobs.push(check_job(check, dtype, Some(target), &names, Blocks::OneMore));
             }
             before.push(names);
         }
@@ -132,13 +136,17 @@ fn check_job(
     dtype: DType,
     target: Option<Target>,
     names: &[&'static str],
-    blocks: Option<u32>,
+    blocks: Blocks,
 ) -> Job {
     let planned = target.map_or_else(String::new, planned_for);
-    let few = if blocks.is_some() { ", one block a launch" } else { "" };
+    let grid = match blocks {
+        Blocks::Planned => "",
+        Blocks::One => ", one block a launch",
+        Blocks::OneMore => ", one block more a launch",
+    };
     Job {
         kernel: check.case().kernel,
-        label: format!("{check}{planned}{few}, {dtype}"),
+        label: format!("{check}{planned}{grid}, {dtype}"),
         modules: names.iter().map(|name| module(name, dtype)).collect(),
         target,
         blocks,
@@ -169,15 +177,19 @@ fn run_on_device(kernel: &str, wanted: fn(&Job) -> bool) {
         Ok(device) => println!("on {device}"),
         Err(error) => println!("on the PTX machine: {error}"),
     }
-    let mut jobs = if let (Ok(_), Some(kernel)) = (&device, kernels().into_iter().find(|&name| name == kernel)) {
-        // It plans for itself: what is planned for several targets is one launch there.
-        let mut jobs = checked(kernel, &DType::ALL);
-        jobs.retain(|job| job.blocks.is_none() && (job.target.is_none() || job.target == Some(TARGETS[0])));
-        jobs.extend(tf32::jobs(&TARGETS[0]));
-        jobs
-    } else {
-        all()
-    };
+    let mut jobs =
+        if let (Ok(_), Some(kernel)) = (&device, kernels().into_iter().find(|&name| name == kernel)) {
+            // It plans for itself: what is planned for several targets is one launch there.
+            let mut jobs = checked(kernel, &DType::ALL);
+            jobs.retain(|job| {
+                job.blocks == Blocks::Planned && (job.target.is_none() || job.target == Some(TARGETS[0]))
+            });
+            jobs.extend(tf32::jobs(&TARGETS[0]));
+            jobs.extend(exact::jobs());
+            jobs
+        } else {
+            all()
+        };
     jobs.retain(|job| job.kernel == kernel && wanted(job));
     assert!(!jobs.is_empty(), "{kernel} has no such job");
     let run = |job: &Job| {

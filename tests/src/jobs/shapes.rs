@@ -23,7 +23,8 @@ pub(super) fn drawn(kernel: &'static str) -> Vec<Case> {
 /// Cases of a convolution for tiled kernels alone: the portable ones would take long.
 pub(super) fn tiled(kernel: &'static str) -> Vec<Case> {
     // The combined gradient has the kernels of the other two.
-    let shapes = if kernel.starts_with("conv2d") && kernel != "conv2d_backward" { &CONVOLUTIONS[..] } else { &[] };
+    let shapes =
+        if kernel.starts_with("conv2d") && kernel != "conv2d_backward" { &CONVOLUTIONS[..] } else { &[] };
     everywhere(shapes.iter().map(|&(constants, sizes)| convolution(kernel, constants, sizes)).collect())
 }
 
@@ -94,15 +95,30 @@ fn large(kernel: &'static str) -> Vec<Case> {
             // Columns: on boundaries for every element type, for the widest, and for none.
             Case::new(kernel, &[32, 64], &[144, 80, 1, 160]),
             Case::new(kernel, &[32, 64], &[130, 140, 1, 130]),
-            Case::new(kernel, &[32, 64], &[129, 143, 1, 131]),
+            Case::new(kernel, &[32, 64], &[129, 143, 1, 131]).grid(Grid::One),
+            Case::new(kernel, &[100, 100], &[129, 143, 1, 131]),
         ],
         "channel_cat_forward" | "channel_cat_backward" => vec![
             Case::new(kernel, &[block], &[12_000, 24_000, 8_000]).rows(3),
             Case::new(kernel, &[block], &[9_001, 9_011, 3]).rows(3),
+            // The last vector is a thread's second, third or fourth, for each element width.
+            Case::new(kernel, &[block], &[1_225, 1_225, 0]).rows(1),
+            Case::new(kernel, &[block], &[1_225, 1_225, 0]).rows(2),
+            Case::new(kernel, &[block], &[1_225, 1_225, 0]).rows(3),
+            Case::new(kernel, &[16_384], &[4_901, 4_904, 3]).rows(2),
+            Case::new(kernel, &[16_384], &[4_901, 4_901, 0]).rows(3),
         ],
         "constant_pad1d_forward" | "constant_pad1d_backward" => vec![
             Case::new(kernel, &[16, 16, block], &[1, 3, 9_600, 9_632]),
             Case::new(kernel, &[3, 5, block], &[1, 3, 9_001, 9_009]),
+            // Rows that are cropped at both ends, at every place of a vector.
+            Case::new(kernel, &[-5, -7, block], &[1, 60, 37, 25]),
+            // The last vector is a thread's second, third or fourth, for each element width.
+            Case::new(kernel, &[0, 0, block], &[1, 1, 1_225, 1_225]),
+            Case::new(kernel, &[0, 0, block], &[1, 2, 1_225, 1_225]),
+            Case::new(kernel, &[0, 0, block], &[1, 3, 1_225, 1_225]),
+            Case::new(kernel, &[0, 3, 16_384], &[1, 2, 4_901, 4_904]),
+            Case::new(kernel, &[0, 0, 16_384], &[1, 3, 4_901, 4_901]),
         ],
         "upsample_nearest2d_forward" | "upsample_nearest2d_backward" => vec![
             // Each scale that vectors serve, with rows on boundaries and off them.

@@ -6,7 +6,7 @@ use cotangent::{DType, Device, LaunchOptions, MathMode};
 
 use super::shapes::{CONVOLUTIONS, convolution};
 use super::{Job, Work, module, planned_for};
-use crate::executor::{names, plan};
+use crate::executor::{Blocks, names, plan};
 
 /// Each convolution with tiles, in each direction.
 pub(super) fn jobs(target: &Target) -> Vec<Job> {
@@ -26,7 +26,7 @@ pub(super) fn jobs(target: &Target) -> Vec<Job> {
                 label: format!("{case}, in TF32{}, f32", planned_for(*target)),
                 modules: names.iter().map(|name| module(name, DType::F32)).collect(),
                 target: Some(*target),
-                blocks: None,
+                blocks: Blocks::Planned,
                 work: Work::Body(Box::new(move |executor| products(executor, &case))),
             });
         }

@@ -9,6 +9,7 @@ use cotangent::verify::{AnyKernel, Arguments, Call, Executor, Failure, HostBuffe
 use cotangent::{DType, Device, Element, Kernel, LaunchOptions, Num};
 
 use super::{Job, Work, module};
+use crate::executor::Blocks;
 
 /// A buffer's elements, what the kernel does with it, and how far its results may be off.
 #[derive(Clone)]
@@ -49,6 +50,11 @@ pub(super) fn noise<D: Num>(seed: u64, len: usize, scale: f64) -> Vec<D> {
     (0..len).map(|_| D::from_f64(random.unit() * scale)).collect()
 }
 
+/// Multiples of 2⁻⁸ between −1 and 1, whose sums are exact in f32 in any order; integers of up to two digits.
+pub(super) fn coarse<D: Num>(seed: u64, len: usize) -> Vec<D> {
+    noise::<f64>(seed, len, 256.0).into_iter().map(|value| D::from_f64(value.round() / 256.0)).collect()
+}
+
 /// A unit in the last place of numbers near one, of what a type's results are rounded to.
 pub(super) fn unit<D: Element>() -> f64 {
     match D::DTYPE {
@@ -68,9 +74,10 @@ pub(super) fn pointer<D>(at: &[u64], i: usize) -> *mut D {
 /// Bytes of a buffer from which a call is run at every place.
 const LONG_BYTES: usize = 2000;
 
-/// The grids and bases of calls: the kernel's own, one block, several.
-const PLACES: [(Option<NonZeroU32>, usize); 3] =
-    [(None, 0), (NonZeroU32::new(1), 1), (NonZeroU32::new(3), 3)];
+/// The grids of calls, and how many elements their bases are off: all on boundaries, all off them alike, each in
+/// its own way.
+const PLACES: [(Option<NonZeroU32>, [usize; 5]); 3] =
+    [(None, [0; 5]), (NonZeroU32::new(1), [1; 5]), (NonZeroU32::new(3), [3, 1, 2, 0, 1])];
 
 /// The arguments of a call whose buffers are at these addresses.
 type Args<K> = Box<dyn Fn(&[u64]) -> <K as Kernel>::Args<'static> + Send + Sync>;
@@ -170,17 +177,18 @@ impl Typical {
         &self,
         executor: &dyn Executor,
         grid: Option<NonZeroU32>,
-        misalign: usize,
+        offsets: [usize; 5],
     ) -> Result<(), Failure> {
         let options = LaunchOptions::new().accumulate(self.accumulate);
         let mut call = Call { kernel: &*self.kernel, extents: &[], scalar: &[], options };
         let buffers: Vec<_> = self
             .buffers
             .iter()
-            .map(|buffer| HostBuffer {
+            .zip(offsets)
+            .map(|(buffer, offset)| HostBuffer {
                 name: if buffer.access == Access::Read { "input" } else { "output" },
                 element_bytes: buffer.dtype.size(),
-                offset: misalign,
+                offset,
                 access: buffer.access,
                 bytes: buffer.bytes.clone(),
             })
@@ -250,16 +258,16 @@ impl Jobs {
         let largest = call.buffers.iter().map(|buffer| buffer.bytes.len()).max().unwrap_or(0);
         let one = SplitMix64::from_text(&label).below(PLACES.len() as u64) as usize;
         let places = if largest < LONG_BYTES { &PLACES[one..=one] } else { &PLACES };
-        for &(grid, misalign) in places {
+        for &(grid, offsets) in places {
             let call = Arc::clone(&call);
             let blocks = grid.map_or_else(String::new, |blocks| format!(", {blocks} blocks"));
             self.jobs.push(Job {
                 kernel: name,
-                label: format!("{label}{blocks}, bases off by {misalign} elements, {dtype}"),
+                label: format!("{label}{blocks}, bases off by {offsets:?} elements, {dtype}"),
                 modules: vec![module(name, dtype)],
                 target: None,
-                blocks: None,
-                work: Work::Body(Box::new(move |executor| call.run(executor, grid, misalign))),
+                blocks: Blocks::Planned,
+                work: Work::Body(Box::new(move |executor| call.run(executor, grid, offsets))),
             });
         }
     }

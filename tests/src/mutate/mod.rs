@@ -58,7 +58,8 @@ impl Mutant {
 
 /// Bytes of an element of this kind, `f16` or `b8` for example.
 fn element_bytes(kind: &str) -> usize {
-    let bits: usize = kind.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().expect("kinds end in bits");
+    let bits: usize =
+        kind.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().expect("kinds end in bits");
     bits / 8
 }
 
@@ -80,7 +81,9 @@ fn sites(name: ModuleName, module: &Module, operator: Operator) -> Vec<Mutant> {
 #[must_use]
 pub fn mutants() -> Vec<Mutant> {
     let modules = KERNELS.iter().flat_map(|kernel| kernel.modules.iter().map(move |module| (kernel, module)));
-    modules.flat_map(|(kernel, module)| drawn((kernel.name, module.kind), module, kernel.modules.len())).collect()
+    modules
+        .flat_map(|(kernel, module)| drawn((kernel.name, module.kind), module, kernel.modules.len()))
+        .collect()
 }
 
 /// A module's mutants, all different.

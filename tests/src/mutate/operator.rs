@@ -79,7 +79,8 @@ impl Operator {
                 });
             }
             Self::RemoveBarrier => {
-                let barrier = ["bar.sync", "barrier.sync", "bar.warp.sync", "cp.async.wait", "membar", "fence"];
+                let barrier =
+                    ["bar.sync", "barrier.sync", "bar.warp.sync", "cp.async.wait", "membar", "fence"];
                 return barrier.iter().any(|name| line.opcode.starts_with(name)).then(String::new);
             }
             Self::RemoveStore => return is_access(&line, "st").then(String::new),
@@ -201,9 +202,12 @@ fn off_by_one(line: &mut Line) -> Option<()> {
     if float || ["bra", "bar", "ret", "ld", "st", "shfl", "prmt", "lop3"].contains(&parts[0]) {
         return None;
     }
-    let operand = line.operands.iter_mut().skip(1).rev().find(|operand| {
-        operand.starts_with("__spec_") || operand.parse::<i64>().is_ok()
-    })?;
+    let operand = line
+        .operands
+        .iter_mut()
+        .skip(1)
+        .rev()
+        .find(|operand| operand.starts_with("__spec_") || operand.parse::<i64>().is_ok())?;
     *operand = match operand.parse::<i64>() {
         Ok(value) => (value + 1).to_string(),
         Err(_) => format!("{operand} + 1"),
