@@ -30,7 +30,7 @@ pub(super) fn tiled(kernel: &'static str) -> Vec<Case> {
 
 /// Cases from aligned bases, from others, and added to the outputs where that can be.
 fn everywhere(cases: Vec<Case>) -> Vec<Case> {
-    let skewed = cases.iter().map(|case| case.clone().offsets(&[1, 3, 2, 1, 1]));
+    let skewed = cases.iter().map(|case| case.clone().offsets(&[2, 3, 1, 1, 2]));
     let backward = cases.iter().filter(|case| case.kernel.contains("backward"));
     let accumulated = backward.map(|case| case.clone().accumulate(true));
     skewed.chain(accumulated).chain(cases.iter().cloned()).collect()
@@ -101,24 +101,27 @@ fn large(kernel: &'static str) -> Vec<Case> {
         "channel_cat_forward" | "channel_cat_backward" => vec![
             Case::new(kernel, &[block], &[12_000, 24_000, 8_000]).rows(3),
             Case::new(kernel, &[block], &[9_001, 9_011, 3]).rows(3),
-            // The last vector is a thread's second, third or fourth, for each element width.
-            Case::new(kernel, &[block], &[1_225, 1_225, 0]).rows(1),
-            Case::new(kernel, &[block], &[1_225, 1_225, 0]).rows(2),
-            Case::new(kernel, &[block], &[1_225, 1_225, 0]).rows(3),
-            Case::new(kernel, &[16_384], &[4_901, 4_904, 3]).rows(2),
-            Case::new(kernel, &[16_384], &[4_901, 4_901, 0]).rows(3),
+            // The last vector is a thread's second, third or fourth, for each element width, and ends on a boundary
+            // where its source does not.
+            Case::new(kernel, &[block], &[1_232, 1_232, 0]).rows(1).offsets(&[3, 0]),
+            Case::new(kernel, &[block], &[1_232, 1_232, 0]).rows(2).offsets(&[1, 0]),
+            Case::new(kernel, &[block], &[1_232, 1_232, 0]).rows(3).offsets(&[3, 0]),
+            Case::new(kernel, &[16_384], &[4_912, 4_912, 0]).rows(1).offsets(&[1, 0]),
+            Case::new(kernel, &[16_384], &[4_912, 4_921, 9]).rows(2).offsets(&[3, 0]),
+            Case::new(kernel, &[16_384], &[4_912, 4_912, 0]).rows(3).offsets(&[1, 0]),
         ],
         "constant_pad1d_forward" | "constant_pad1d_backward" => vec![
             Case::new(kernel, &[16, 16, block], &[1, 3, 9_600, 9_632]),
             Case::new(kernel, &[3, 5, block], &[1, 3, 9_001, 9_009]),
             // Rows that are cropped at both ends, at every place of a vector.
             Case::new(kernel, &[-5, -7, block], &[1, 60, 37, 25]),
-            // The last vector is a thread's second, third or fourth, for each element width.
-            Case::new(kernel, &[0, 0, block], &[1, 1, 1_225, 1_225]),
-            Case::new(kernel, &[0, 0, block], &[1, 2, 1_225, 1_225]),
-            Case::new(kernel, &[0, 0, block], &[1, 3, 1_225, 1_225]),
-            Case::new(kernel, &[0, 3, 16_384], &[1, 2, 4_901, 4_904]),
-            Case::new(kernel, &[0, 0, 16_384], &[1, 3, 4_901, 4_901]),
+            // The last vector is a thread's second, third or fourth, as above.
+            Case::new(kernel, &[0, 0, block], &[1, 1, 1_232, 1_232]).offsets(&[3, 0]),
+            Case::new(kernel, &[0, 0, block], &[1, 2, 1_232, 1_232]).offsets(&[1, 0]),
+            Case::new(kernel, &[0, 0, block], &[1, 3, 1_232, 1_232]).offsets(&[3, 0]),
+            Case::new(kernel, &[0, 0, 16_384], &[1, 1, 4_912, 4_912]).offsets(&[1, 0]),
+            Case::new(kernel, &[-9, 0, 16_384], &[1, 2, 4_921, 4_912]).offsets(&[3, 0]),
+            Case::new(kernel, &[0, 0, 16_384], &[1, 3, 4_912, 4_912]).offsets(&[1, 0]),
         ],
         "upsample_nearest2d_forward" | "upsample_nearest2d_backward" => vec![
             // Each scale that vectors serve, with rows on boundaries and off them.

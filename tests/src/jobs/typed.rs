@@ -74,10 +74,14 @@ pub(super) fn pointer<D>(at: &[u64], i: usize) -> *mut D {
 /// Bytes of a buffer from which a call is run at every place.
 const LONG_BYTES: usize = 2000;
 
-/// The grids of calls, and how many elements their bases are off: all on boundaries, all off them alike, each in
-/// its own way.
-const PLACES: [(Option<NonZeroU32>, [usize; 5]); 3] =
-    [(None, [0; 5]), (NonZeroU32::new(1), [1; 5]), (NonZeroU32::new(3), [3, 1, 2, 0, 1])];
+/// The grids of calls, and how many elements their bases are off: all on boundaries, all off them alike, inputs one
+/// less than outputs, and one more.
+const PLACES: [(Option<NonZeroU32>, [usize; 5]); 4] = [
+    (None, [0; 5]),
+    (NonZeroU32::new(1), [1; 5]),
+    (NonZeroU32::new(2), [0, 1, 3, 2, 1]),
+    (NonZeroU32::new(3), [3, 2, 1, 0, 1]),
+];
 
 /// The arguments of a call whose buffers are at these addresses.
 type Args<K> = Box<dyn Fn(&[u64]) -> <K as Kernel>::Args<'static> + Send + Sync>;

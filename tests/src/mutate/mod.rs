@@ -8,10 +8,13 @@ mod line;
 mod operator;
 mod record;
 
+use std::collections::BTreeSet;
+
 use cotangent::kernels::{KERNELS, Module};
 use cotangent::verify::SplitMix64;
 use rayon::prelude::*;
 
+use line::Line;
 pub use operator::Operator;
 pub use record::{caught, explanations, is_explained, record};
 
@@ -64,9 +67,9 @@ fn element_bytes(kind: &str) -> usize {
 }
 
 /// Every mutant that an operator makes of a module.
-fn sites(name: ModuleName, module: &Module, operator: Operator) -> Vec<Mutant> {
+fn sites(name: ModuleName, module: &Module, unused: &BTreeSet<usize>, operator: Operator) -> Vec<Mutant> {
     let element = element_bytes(module.kind);
-    let lines = module.ptx.lines().enumerate();
+    let lines = module.ptx.lines().enumerate().filter(|(number, _)| !unused.contains(number));
     lines
         .filter_map(|(number, text)| {
             let after = operator.apply(text, element)?;
@@ -74,6 +77,43 @@ fn sites(name: ModuleName, module: &Module, operator: Operator) -> Vec<Mutant> {
             Some(Mutant { module: name, line: number, operator, before, after, element })
         })
         .collect()
+}
+
+/// The lines with loads whose results nothing reads: going down the text, and on from its start, the registers are
+/// written first. A mistake in such a line is none, but for the access itself.
+fn unused_loads(ptx: &str) -> BTreeSet<usize> {
+    let registers = |text: &str| -> Vec<String> {
+        let names = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '%' || c == '_'));
+        names.filter(|name| name.starts_with('%')).map(str::to_owned).collect()
+    };
+    let mut loads = Vec::new();
+    let (mut reads, mut writes) = (Vec::new(), Vec::new());
+    for (number, text) in ptx.lines().enumerate() {
+        let line = Line::parse(text).filter(|line| !line.opcode.starts_with("st"));
+        let written = line.as_ref().and_then(|line| line.operands.first()).map(|first| registers(first));
+        let rest = line.as_ref().map_or_else(
+            || registers(text),
+            |line| registers(&line.operands.iter().skip(1).cloned().collect::<Vec<_>>().join(" ")),
+        );
+        if let (Some(line), Some(written)) = (&line, &written)
+            && line.opcode.starts_with("ld.")
+            && !line.opcode.starts_with("ld.param")
+        {
+            loads.push((number, written.clone()));
+        }
+        // Where its guard is false, an instruction leaves the old value.
+        let sure = line.is_some_and(|line| line.guard.is_none());
+        reads.push(rest);
+        writes.push(written.filter(|_| sure).unwrap_or_default());
+    }
+    let count = reads.len();
+    let used = |number: usize, name: &String| {
+        let after = (1..count).map(|step| (number + step) % count);
+        let first = after.into_iter().find(|&at| reads[at].contains(name) || writes[at].contains(name));
+        first.is_some_and(|at| reads[at].contains(name))
+    };
+    loads.retain(|(number, names)| !names.iter().any(|name| used(*number, name)));
+    loads.into_iter().map(|(number, _)| number).collect()
 }
 
 /// The mutants, the same each time for the same modules. Each module has its own draws, so that its mutants stay when
@@ -90,7 +130,8 @@ pub fn mutants() -> Vec<Mutant> {
 fn drawn(name: ModuleName, module: &Module, modules: usize) -> Vec<Mutant> {
     let random = &mut SplitMix64::from_text(&format!("{SEED} {} {}", name.0, name.1));
     let mut pick = |len: usize| random.below(len as u64) as usize;
-    let mut places = Operator::ALL.map(|operator| sites(name, module, operator)).to_vec();
+    let unused = unused_loads(module.ptx);
+    let mut places = Operator::ALL.map(|operator| sites(name, module, &unused, operator)).to_vec();
     let mut mutants = Vec::new();
     for _ in 0..PER_MODULE.max(PER_KERNEL.div_ceil(modules)) {
         places.retain(|places| !places.is_empty());
@@ -138,4 +179,34 @@ pub fn catch(mutant: &Mutant, jobs: &[Job], costs: &[u64]) -> Option<String> {
 #[must_use]
 pub fn catch_all(mutants: &[Mutant], jobs: &[Job], costs: &[u64]) -> Vec<Option<String>> {
     mutants.par_iter().map(|mutant| catch(mutant, jobs, costs)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_whose_results_nothing_reads_are_found() {
+        let text = "mov.b32 %r1, 0;\n@take ld.global.v2.b32 {%r2, %r3}, [%rd1];\nst.global.b32 [%rd2], %r2;\n\
+                    @take ld.global.b32 %r1, [%rd3];\nld.global.b32 %r4, [%rd3];\nbra.uni $L;";
+        assert_eq!(unused_loads(text), BTreeSet::from([3, 4]));
+    }
+
+    #[test]
+    fn mutants_are_the_same_each_time_and_differ() {
+        let mutants = mutants();
+        assert_eq!(mutants, super::mutants());
+        assert!(mutants.len() >= 200, "{}", mutants.len());
+        for kernel in KERNELS {
+            for module in kernel.modules {
+                let name = (kernel.name, module.kind);
+                let own: Vec<_> = mutants.iter().filter(|mutant| mutant.module == name).collect();
+                assert!(own.len() >= PER_MODULE, "{name:?}");
+                for (i, mutant) in own.iter().enumerate() {
+                    assert!(!own[..i].contains(mutant), "{mutant:?}");
+                    assert_ne!(mutant.of(module.ptx), format!("{}\n", module.ptx.trim_end()), "{mutant:?}");
+                }
+            }
+        }
+    }
 }

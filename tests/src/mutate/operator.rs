@@ -195,11 +195,11 @@ fn flip(line: &mut Line) -> Option<()> {
     (line.parts()[0] == "setp").then(|| replace(line, from, to))
 }
 
-/// The last operand that is a number, or a hole, is one more.
+/// The last operand that is a number, or a hole, is one more. Masks are no counts.
 fn off_by_one(line: &mut Line) -> Option<()> {
     let parts = line.parts();
     let float = parts.iter().skip(1).any(|part| part.starts_with('f') || part.starts_with("bf"));
-    if float || ["bra", "bar", "ret", "ld", "st", "shfl", "prmt", "lop3"].contains(&parts[0]) {
+    if float || ["bra", "bar", "ret", "ld", "st", "shfl", "prmt", "lop3", "and"].contains(&parts[0]) {
         return None;
     }
     let operand = line
