@@ -2,6 +2,8 @@
 
 pub mod corpus;
 pub mod executor;
+pub mod golden;
+pub mod gpu;
 pub mod jobs;
 pub mod mutate;
 pub mod ptx;

@@ -9,10 +9,10 @@ fn main() -> std::io::Result<()> {
     let list = std::env::args().any(|argument| argument == "list");
     let start = Instant::now();
     let jobs = jobs::all();
-    let costs = mutate::costs(&jobs);
+    let swept = jobs::sweep(&jobs);
     println!("{} jobs in {:.0} s", jobs.len(), start.elapsed().as_secs_f64());
     let mutants = mutate::mutants();
-    let fates = mutate::catch_all(&mutants, &jobs, &costs);
+    let fates = mutate::catch_all(&mutants, &jobs, &swept);
     println!("{} mutants in {:.0} s", mutants.len(), start.elapsed().as_secs_f64());
     for (mutant, fate) in mutants.iter().zip(&fates) {
         if let (true, Some(how)) = (list, fate) {

@@ -1,9 +1,9 @@
 //! The suite as data: everything that device code is checked with, each job by itself.
 //!
-//! Jobs are verification's fixed set, shapes drawn around every edge, exact sums, convolutions in TF32, and the kernels beside
-//! the five operations; on the portable kernels, and on what is planned for four targets. The operations' tests run
-//! them, on a GPU where there is one; the machine runs them with mistakes in the modules ([`mutate`](crate::mutate));
-//!X.
+//! Jobs are verification's fixed set, shapes drawn around every edge, exact sums, convolutions in TF32, and the kernels
+//! beside the five operations; on the portable kernels, and on what is planned for four targets. The operations' tests
+//! run them, on a GPU where there is one; the machine runs them with mistakes in the modules
+//! ([`mutate`](crate::mutate)); and its results are held against a GPU's, bit for bit ([`golden`](crate::golden)).
 
 mod around;
 mod elementwise;
@@ -12,6 +12,7 @@ mod shapes;
 mod tf32;
 mod typed;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use cotangent::launch::Target;
@@ -20,6 +21,8 @@ use cotangent::{DType, Device, MathMode};
 use rayon::prelude::*;
 
 use crate::executor::{Blocks, ModuleName, Place, PtxMachine, is_tuned, names, plan};
+use crate::golden::Digesting;
+use crate::ptx::Options;
 
 /// Something that device code computes, with its right answer.
 pub struct Job {
@@ -83,13 +86,44 @@ const TARGETS: [Target; 4] = [
 /// Every job for the machine, in an order that stays.
 #[must_use]
 pub fn all() -> Vec<Job> {
-    let modules = |kernel: &str| Place::Portable(PtxMachine::new()).dtypes(kernel);
     let mut jobs: Vec<_> =
-        kernels().into_iter().flat_map(|kernel| checked(kernel, &modules(kernel))).collect();
+        kernels().into_iter().flat_map(|kernel| checked(kernel, &one_a_module(kernel))).collect();
     jobs.extend(tf32::jobs(&TARGETS[0]));
     jobs.extend(exact::jobs());
     jobs.extend(elementwise::jobs());
     jobs
+}
+
+/// An element type for each module of a kernel.
+fn one_a_module(kernel: &str) -> Vec<DType> {
+    Place::Portable(PtxMachine::new()).dtypes(kernel)
+}
+
+/// What the machine found in a job.
+#[derive(Clone, Debug)]
+pub struct Swept {
+    /// The modules that it executed, with the most thread instructions of one launch of each.
+    pub executed: BTreeMap<ModuleName, u64>,
+    /// The digest of its outputs.
+    pub digest: u32,
+}
+
+/// Runs every job on the machine.
+///
+/// # Panics
+/// If a job fails.
+#[must_use]
+pub fn sweep(jobs: &[Job]) -> Vec<Swept> {
+    let one = |job: &Job| {
+        let machine = job.machine().options(Options { parallel: false, ..Options::default() });
+        let digesting = Digesting::new(&machine);
+        if let Err(failure) = job.run(&digesting) {
+            panic!("{}: {failure}", job.label);
+        }
+        let digest = digesting.digest();
+        Swept { executed: machine.executed(), digest }
+    };
+    jobs.par_iter().map(one).collect()
 }
 
 /// The jobs of a kernel that verification has cases of, for these element types.
@@ -177,19 +211,18 @@ fn run_on_device(kernel: &str, wanted: fn(&Job) -> bool) {
         Ok(device) => println!("on {device}"),
         Err(error) => println!("on the PTX machine: {error}"),
     }
-    let mut jobs =
-        if let (Ok(_), Some(kernel)) = (&device, kernels().into_iter().find(|&name| name == kernel)) {
-            // It plans for itself: what is planned for several targets is one launch there.
-            let mut jobs = checked(kernel, &DType::ALL);
-            jobs.retain(|job| {
-                job.blocks == Blocks::Planned && (job.target.is_none() || job.target == Some(TARGETS[0]))
-            });
-            jobs.extend(tf32::jobs(&TARGETS[0]));
-            jobs.extend(exact::jobs());
-            jobs
-        } else {
-            all()
-        };
+    let mut jobs = elementwise::jobs();
+    if let Some(kernel) = kernels().into_iter().find(|&name| name == kernel) {
+        let dtypes = if device.is_ok() { DType::ALL.to_vec() } else { one_a_module(kernel) };
+        jobs = checked(kernel, &dtypes);
+        jobs.extend(tf32::jobs(&TARGETS[0]));
+        jobs.extend(exact::jobs());
+    }
+    if device.is_ok() {
+        // It plans for itself: what is planned for several targets is one launch there.
+        let own = |job: &Job| job.target.is_none_or(|target| target == TARGETS[0]);
+        jobs.retain(|job| job.blocks == Blocks::Planned && own(job));
+    }
     jobs.retain(|job| job.kernel == kernel && wanted(job));
     assert!(!jobs.is_empty(), "{kernel} has no such job");
     let run = |job: &Job| {

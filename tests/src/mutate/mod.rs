@@ -19,7 +19,7 @@ pub use operator::Operator;
 pub use record::{caught, explanations, is_explained, record};
 
 use crate::executor::ModuleName;
-use crate::jobs::Job;
+use crate::jobs::{Job, Swept};
 use crate::ptx::Options;
 
 /// Mutants of each module at least, and of all modules of a kernel together.
@@ -46,6 +46,12 @@ pub struct Mutant {
 }
 
 impl Mutant {
+    /// The same without the mistake, to see that it is the mistake that is caught.
+    #[must_use]
+    pub fn unmutated(&self) -> Self {
+        Self { line: usize::MAX, ..self.clone() }
+    }
+
     /// The module's text, with its constants written in, with the mistake.
     #[must_use]
     pub fn of(&self, ptx: &str) -> String {
@@ -142,30 +148,16 @@ fn drawn(name: ModuleName, module: &Module, modules: usize) -> Vec<Mutant> {
     mutants
 }
 
-/// What a job executes when nothing is wrong: the most thread instructions of one launch.
-///
-/// # Panics
-/// If a job fails.
+/// What catches a mutant: the first job that fails, cheap ones first, and how. `swept` is what the jobs do when
+/// nothing is wrong.
 #[must_use]
-pub fn costs(jobs: &[Job]) -> Vec<u64> {
-    let cost = |job: &Job| {
-        let machine = job.machine().options(Options { parallel: false, ..Options::default() });
-        if let Err(failure) = job.run(&machine) {
-            panic!("{}: {failure}", job.label);
-        }
-        machine.executed().into_values().max().unwrap_or(0)
-    };
-    jobs.par_iter().map(cost).collect()
-}
-
-/// What catches a mutant: the first job that fails, cheap ones first, and how.
-#[must_use]
-pub fn catch(mutant: &Mutant, jobs: &[Job], costs: &[u64]) -> Option<String> {
+pub fn catch(mutant: &Mutant, jobs: &[Job], swept: &[Swept]) -> Option<String> {
+    let cost = |i: usize| swept[i].executed.values().copied().max().unwrap_or(0);
     let mut order: Vec<_> = (0..jobs.len()).filter(|&i| jobs[i].modules.contains(&mutant.module)).collect();
-    order.sort_by_key(|&i| costs[i]);
+    order.sort_by_key(|&i| cost(i));
     order.into_iter().find_map(|i| {
         // A kernel that does much more than it should hangs.
-        let options = Options { budget: 4 * costs[i] + 100_000, parallel: false };
+        let options = Options { budget: 4 * cost(i) + 100_000, parallel: false };
         let rewrite = mutant.clone();
         let machine = jobs[i].machine().options(options).rewrite(move |launch, ptx| {
             let here = (launch.kernel().name, launch.module().kind) == rewrite.module;
@@ -177,8 +169,8 @@ pub fn catch(mutant: &Mutant, jobs: &[Job], costs: &[u64]) -> Option<String> {
 
 /// What catches each mutant.
 #[must_use]
-pub fn catch_all(mutants: &[Mutant], jobs: &[Job], costs: &[u64]) -> Vec<Option<String>> {
-    mutants.par_iter().map(|mutant| catch(mutant, jobs, costs)).collect()
+pub fn catch_all(mutants: &[Mutant], jobs: &[Job], swept: &[Swept]) -> Vec<Option<String>> {
+    mutants.par_iter().map(|mutant| catch(mutant, jobs, swept)).collect()
 }
 
 #[cfg(test)]
