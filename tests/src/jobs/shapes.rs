@@ -16,7 +16,7 @@ pub(super) fn drawn(kernel: &'static str) -> Vec<Case> {
     let backward = kernel.contains("backward");
     let drawn = (0..DRAWS).map(|i| one(kernel, around).accumulate(backward && i % 3 == 2));
     let mut cases: Vec<_> = drawn.collect();
-    cases.extend(everywhere(large(kernel)));
+    cases.extend(everywhere(&large(kernel)));
     cases
 }
 
@@ -25,11 +25,12 @@ pub(super) fn tiled(kernel: &'static str) -> Vec<Case> {
     // The combined gradient has the kernels of the other two.
     let shapes =
         if kernel.starts_with("conv2d") && kernel != "conv2d_backward" { &CONVOLUTIONS[..] } else { &[] };
-    everywhere(shapes.iter().map(|&(constants, sizes)| convolution(kernel, constants, sizes)).collect())
+    let cases = shapes.iter().map(|&(constants, sizes)| convolution(kernel, constants, sizes));
+    everywhere(&cases.collect::<Vec<_>>())
 }
 
 /// Cases from aligned bases, from others, and added to the outputs where that can be.
-fn everywhere(cases: Vec<Case>) -> Vec<Case> {
+fn everywhere(cases: &[Case]) -> Vec<Case> {
     let skewed = cases.iter().map(|case| case.clone().offsets(&[2, 3, 1, 1, 2]));
     let backward = cases.iter().filter(|case| case.kernel.contains("backward"));
     let accumulated = backward.map(|case| case.clone().accumulate(true));

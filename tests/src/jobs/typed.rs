@@ -13,7 +13,7 @@ use crate::executor::Blocks;
 
 /// A buffer's elements, what the kernel does with it, and how far its results may be off.
 #[derive(Clone)]
-pub(super) struct Bytes {
+pub(super) struct Buffer {
     bytes: Vec<u8>,
     dtype: DType,
     access: Access,
@@ -21,25 +21,25 @@ pub(super) struct Bytes {
 }
 
 /// An input.
-pub(super) fn given<D: Element>(elements: &[D]) -> Bytes {
+pub(super) fn given<D: Element>(elements: &[D]) -> Buffer {
     // SAFETY: any element's bytes are plain initialised bytes.
     let bytes = unsafe { std::slice::from_raw_parts(elements.as_ptr().cast::<u8>(), size_of_val(elements)) };
-    Bytes { bytes: bytes.to_vec(), dtype: D::DTYPE, access: Access::Read, tolerance: 0.0 }
+    Buffer { bytes: bytes.to_vec(), dtype: D::DTYPE, access: Access::Read, tolerance: 0.0 }
 }
 
 /// An output that is added to.
-pub(super) fn updated<D: Element>(elements: &[D], tolerance: f64) -> Bytes {
-    Bytes { access: Access::Accumulate, tolerance, ..given(elements) }
+pub(super) fn updated<D: Element>(elements: &[D], tolerance: f64) -> Buffer {
+    Buffer { access: Access::Accumulate, tolerance, ..given(elements) }
 }
 
 /// An output; before the launch it holds what no result is.
-pub(super) fn wanted<D: Element>(len: usize, tolerance: f64) -> Bytes {
+pub(super) fn wanted<D: Element>(len: usize, tolerance: f64) -> Buffer {
     let bytes = vec![0x6b; len * size_of::<D>()];
-    Bytes { bytes, dtype: D::DTYPE, access: Access::Write, tolerance }
+    Buffer { bytes, dtype: D::DTYPE, access: Access::Write, tolerance }
 }
 
 /// An output: added to, or written.
-pub(super) fn output<D: Num>(accumulate: bool, len: usize, tolerance: f64) -> Bytes {
+pub(super) fn output<D: Num>(accumulate: bool, len: usize, tolerance: f64) -> Buffer {
     if accumulate { updated(&noise::<D>(9, len, 1.0), tolerance) } else { wanted::<D>(len, tolerance) }
 }
 
@@ -71,7 +71,7 @@ pub(super) fn pointer<D>(at: &[u64], i: usize) -> *mut D {
     at[i] as *mut D
 }
 
-/// Bytes of a buffer from which a call is run at every place.
+/// Buffer of a buffer from which a call is run at every place.
 const LONG_BYTES: usize = 2000;
 
 /// The grids of calls, and how many elements their bases are off: all on boundaries, all off them alike, inputs one
@@ -173,7 +173,7 @@ impl<K: Kernel + Send + Sync> AnyKernel for Typed<K> {
 struct Typical {
     kernel: Box<dyn AnyKernel>,
     accumulate: bool,
-    buffers: Vec<Bytes>,
+    buffers: Vec<Buffer>,
 }
 
 impl Typical {
@@ -210,7 +210,7 @@ impl Typical {
 }
 
 /// Compares a buffer with the reference's: NaNs by class, and other numbers by their bits where nothing is allowed.
-fn close(buffer: &Bytes, got: &[u8], expected: &[u8]) -> Result<(), Failure> {
+fn close(buffer: &Buffer, got: &[u8], expected: &[u8]) -> Result<(), Failure> {
     let size = buffer.dtype.size();
     let values = |bytes: &[u8]| decode(buffer.dtype, bytes);
     let (got_values, expected_values) = (values(got), values(expected));
@@ -238,7 +238,7 @@ impl Jobs {
         &mut self,
         shape: &str,
         kernel: K,
-        buffers: Vec<Bytes>,
+        buffers: Vec<Buffer>,
         args: impl Fn(&[u64]) -> K::Args<'static> + Send + Sync + 'static,
     ) {
         self.add_one(shape, kernel, buffers, args, false);
@@ -249,7 +249,7 @@ impl Jobs {
         &mut self,
         shape: &str,
         kernel: K,
-        buffers: Vec<Bytes>,
+        buffers: Vec<Buffer>,
         args: impl Fn(&[u64]) -> K::Args<'static> + Send + Sync + 'static,
         accumulate: bool,
     ) {
