@@ -13,7 +13,7 @@ impl Line {
     /// The instruction of a line; nothing for labels, directives and lines of several statements.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let text = text.trim().strip_suffix(';')?;
-        if text.starts_with('.') || text.contains([';', ':']) {
+        if text.starts_with(['.', '/', '{']) || text.contains([';', ':']) {
             return None;
         }
         let (guard, text) = match text.strip_prefix('@') {
