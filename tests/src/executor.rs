@@ -1,6 +1,6 @@
 //! Verification's executors: a GPU where there is one, else the PTX machine.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,11 +15,35 @@ use crate::ptx::{Launch, Machine, Memory, Module, Options};
 #[derive(Debug, Default)]
 pub struct PtxMachine {
     target: Option<Target>,
-    math: MathMode,
     options: Options,
+    blocks: Blocks,
     rewrite: Option<Rewrite>,
-    modules: Mutex<HashMap<String, Arc<Module>>>,
+    modules: Mutex<HashMap<String, (ModuleName, Arc<Module>)>>,
     executed: Mutex<BTreeMap<ModuleName, u64>>,
+}
+
+/// How many blocks a launch has: any grid is right.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Blocks {
+    /// As many as planned.
+    #[default]
+    Planned,
+    /// One, which then does everything.
+    One,
+    /// One more than planned, which then has nothing to do.
+    OneMore,
+}
+
+impl Blocks {
+    /// The grid where `planned` blocks are planned.
+    #[must_use]
+    pub fn of(self, planned: u32) -> u32 {
+        match self {
+            Self::Planned => planned,
+            Self::One => 1,
+            Self::OneMore => planned + 1,
+        }
+    }
 }
 
 /// A module that ships: its kernel's name and its element kind.
@@ -49,17 +73,17 @@ impl PtxMachine {
         Self { target: Some(target), ..Self::default() }
     }
 
-    /// Chooses how convolutions of f32 form their products.
-    #[must_use]
-    pub fn math(mut self, math: MathMode) -> Self {
-        self.math = math;
-        self
-    }
-
     /// Bounds each launch.
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
         self.options = options;
+        self
+    }
+
+    /// Chooses how many blocks launches have.
+    #[must_use]
+    pub fn blocks(mut self, blocks: Blocks) -> Self {
+        self.blocks = blocks;
         self
     }
 
@@ -78,33 +102,30 @@ impl PtxMachine {
         self.executed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What a call launches, and the workspace of it.
-    fn launches(
-        &self,
-        call: &Call<'_>,
-        addresses: &[u64],
-        memory: &mut Memory,
-    ) -> Result<Vec<cotangent::launch::Launch>, Failure> {
-        let Some(target) = &self.target else { return Ok(vec![call.prepare(addresses)?]) };
-        let mut call = *call;
-        call.options.math = self.math;
-        let bytes = call.workspace_bytes(addresses, target)?;
-        if bytes > 0 {
-            let workspace = memory.alloc("workspace", bytes as usize, 0);
-            call.options.workspace = Some(Workspace { address: memory.address(workspace), bytes });
+    /// The lines of every module that was launched so far whose instructions no thread has executed.
+    pub fn unreached(&self) -> BTreeMap<ModuleName, BTreeSet<u32>> {
+        let modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = BTreeMap::new();
+        for (name, module) in modules.values() {
+            let entry = module.entries().first().map_or("", |entry| entry.name.as_str());
+            let here = module.unreached(entry);
+            lines
+                .entry(*name)
+                .and_modify(|lines: &mut BTreeSet<u32>| lines.retain(|line| here.contains(line)))
+                .or_insert(here);
         }
-        call.plan(addresses, target)
+        lines
     }
 
     /// The module of this text, read once.
-    fn module(&self, label: &str, ptx: String) -> Result<Arc<Module>, Failure> {
+    fn module(&self, name: ModuleName, ptx: String) -> Result<Arc<Module>, Failure> {
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(module) = modules.get(&ptx) {
+        if let Some((_, module)) = modules.get(&ptx) {
             return Ok(Arc::clone(module));
         }
         let module = Module::parse(&ptx).map_err(|error| Failure::Executor(error.into()))?;
-        let module = Arc::new(module.with_label(label));
-        modules.insert(ptx, Arc::clone(&module));
+        let module = Arc::new(module.with_label(&format!("{} {}", name.0, name.1)));
+        modules.insert(ptx, (name, Arc::clone(&module)));
         Ok(module)
     }
 
@@ -114,12 +135,11 @@ impl PtxMachine {
     /// A module that is not PTX, and the machine's report.
     pub fn launch(&self, launch: &cotangent::launch::Launch, memory: &mut Memory) -> Result<(), Failure> {
         let name = (launch.kernel().name, launch.module().kind);
-        let label = format!("{} {}", name.0, name.1);
         let mut ptx = launch.specialised_ptx()?;
         if let Some(Rewrite(rewrite)) = &self.rewrite {
             ptx = rewrite(launch, ptx);
         }
-        let module = self.module(&label, ptx)?;
+        let module = self.module(name, ptx)?;
         let entry = launch.entry_point_name();
         let declared = module.entry(&entry).map_or(&[][..], |entry| &entry.params);
         // Padding may follow a parameter's own bytes.
@@ -131,7 +151,7 @@ impl PtxMachine {
             .collect();
         let geometry = launch.geometry();
         let shape = Launch {
-            grid: [geometry.grid_x, 1, 1],
+            grid: [self.blocks.of(geometry.grid_x), 1, 1],
             block: [geometry.block_x, 1, 1],
             shared_bytes: geometry.shared_bytes as usize,
             params: &params,
@@ -167,7 +187,11 @@ impl Executor for PtxMachine {
             })
             .collect();
         let addresses: Vec<_> = placed.iter().map(|&at| memory.address(at)).collect();
-        for launch in self.launches(call, &addresses, &mut memory)? {
+        let workspace = |bytes: u64| {
+            let workspace = memory.alloc("workspace", bytes as usize, 0);
+            Ok(memory.address(workspace))
+        };
+        for launch in launches(call, &addresses, self.target.as_ref(), workspace)? {
             if launch.work() > 0 {
                 self.launch(&launch, &mut memory)?;
             }
@@ -186,6 +210,23 @@ impl Executor for PtxMachine {
         }
         Ok(())
     }
+}
+
+/// What a call launches: the portable kernel, or what is planned for a target, with a workspace where that has use
+/// for one.
+pub(crate) fn launches(
+    call: &Call<'_>,
+    addresses: &[u64],
+    target: Option<&Target>,
+    workspace: impl FnOnce(u64) -> Result<u64, Failure>,
+) -> Result<Vec<cotangent::launch::Launch>, Failure> {
+    let Some(target) = target else { return Ok(vec![call.prepare(addresses)?]) };
+    let mut call = *call;
+    let bytes = call.workspace_bytes(addresses, target)?;
+    if bytes > 0 {
+        call.options.workspace = Some(Workspace { address: workspace(bytes)?, bytes });
+    }
+    call.plan(addresses, target)
 }
 
 /// Blocks beyond which the machine has seen enough of a tuned kernel.

@@ -2,6 +2,10 @@
 
 pub mod corpus;
 pub mod executor;
+pub mod golden;
+pub mod gpu;
+pub mod jobs;
+pub mod mutate;
 pub mod ptx;
 pub mod random;
 pub mod suite;

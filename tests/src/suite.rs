@@ -7,10 +7,12 @@ use cotangent::verify::{Call, Case, Check, Executor, Failure, HostBuffer, checks
 use cotangent::{DType, Device, Kernel, LaunchOptions, MathMode};
 
 use crate::executor::{self, Place, places};
+pub use crate::jobs::{equals_literals, matches_reference};
 
-/// Runs the checks of one kind, of verification's fixed set, on device code.
-fn fixed_set(name: &str, kind: fn(&Check) -> bool) {
-    let checks: Vec<_> = checks(name).expect("a known kernel").into_iter().filter(kind).collect();
+/// Device code, forward against backward, over verification's fixed set.
+pub fn is_adjoint(name: &str) {
+    let checks = checks(name).expect("a known kernel").into_iter();
+    let checks: Vec<_> = checks.filter(|check| matches!(check, Check::Adjoint(_))).collect();
     assert!(!checks.is_empty(), "{name} has no such check");
     for place in places() {
         for dtype in place.dtypes(name) {
@@ -21,21 +23,6 @@ fn fixed_set(name: &str, kind: fn(&Check) -> bool) {
             }
         }
     }
-}
-
-/// Device code against the CPU reference, over verification's fixed set of awkward shapes.
-pub fn matches_reference(name: &str) {
-    fixed_set(name, |check| matches!(check, Check::Reference(_)));
-}
-
-/// Device code against verification's worked literals.
-pub fn equals_literals(name: &str) {
-    fixed_set(name, |check| matches!(check, Check::Literal(_)));
-}
-
-/// Device code, forward against backward, over verification's fixed set.
-pub fn is_adjoint(name: &str) {
-    fixed_set(name, |check| matches!(check, Check::Adjoint(_)));
 }
 
 /// One check on the CPU, for a few element types that differ in what may go wrong.

@@ -1,5 +1,7 @@
 //! Decoded code: what the decoder makes and the machine runs.
 
+use std::sync::atomic::AtomicBool;
+
 use super::error::{Fault, Outcome};
 use super::global::Who;
 use super::local::Local;
@@ -117,6 +119,14 @@ pub(crate) struct Op {
     pub(crate) step: Step,
     pub(crate) guard: Option<Pred>,
     pub(crate) line: u32,
+    /// Whether any thread executed it yet, in any launch.
+    pub(crate) reached: AtomicBool,
+}
+
+impl Op {
+    pub(crate) fn new(step: Step, guard: Option<Pred>, line: u32) -> Self {
+        Self { step, guard, line, reached: AtomicBool::new(false) }
+    }
 }
 
 /// A special register.

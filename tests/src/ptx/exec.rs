@@ -1,5 +1,7 @@
 //! Runs one warp's converged lanes until something needs the warp's or the block's attention.
 
+use std::sync::atomic::Ordering;
+
 use super::code::{Code, Ctx, Members, Op, Step};
 use super::error::{Fault, Kind};
 use super::regs::lanes;
@@ -117,6 +119,10 @@ fn step(ctx: &mut Ctx<'_>, op: &Op, pc: u32, mask: u32) -> Result<Next, Box<Faul
         None => mask,
         Some(guard) => mask & ctx.regs.pred(mask, guard)?,
     };
+    // Read first: a write would take the line away from the other cores.
+    if active != 0 && !op.reached.load(Ordering::Relaxed) {
+        op.reached.store(true, Ordering::Relaxed);
+    }
     match &op.step {
         Step::Exec(exec) => {
             if active != 0 {

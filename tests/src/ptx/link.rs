@@ -187,7 +187,7 @@ impl<'u> Linker<'u> {
         }
         self.decoder.close();
         let end = if function.entry { Step::Exit } else { Step::Return(self.current) };
-        ops.push(Op { step: end, guard: None, line: ops.last().map_or(function.line, |op: &Op| op.line) });
+        ops.push(Op::new(end, None, ops.last().map_or(function.line, |op: &Op| op.line)));
         if let Some(missing) = self.positions.iter().position(Option::is_none) {
             let name = self.labels.iter().find(|&(_, &number)| number as usize == missing);
             let name = name.map_or("", |(name, _)| name.as_str());
@@ -229,7 +229,7 @@ impl<'u> Linker<'u> {
         let decode = ops::find(name).ok_or_else(|| self.decoder.fail("the machine does not know it"))?;
         let step = decode(self, inst, &mut mods)?;
         match mods.left() {
-            None => Ok(Op { step, guard, line: inst.line }),
+            None => Ok(Op::new(step, guard, inst.line)),
             Some(left) => Err(self.decoder.fail(format!("unknown modifier `.{left}`"))),
         }
     }
@@ -298,7 +298,7 @@ fn lay_out(ops: Vec<Op>, positions: &[usize]) -> Vec<Op> {
         }
         if falls[block] && sequence.get(place + 1) != Some(&(block + 1)) {
             let line = out.last().map_or(1, |op: &Op| op.line);
-            out.push(Op { step: Step::Goto(rank[block + 1] as u32), guard: None, line });
+            out.push(Op::new(Step::Goto(rank[block + 1] as u32), None, line));
         }
     }
     out

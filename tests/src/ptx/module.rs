@@ -1,6 +1,9 @@
 //! A module: its entries, decoded and ready to run.
 
-use super::code::Code;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+
+use super::code::{Code, Step};
 use super::error::PtxError;
 use super::link::{link, param_offsets};
 use super::parse::parse;
@@ -138,6 +141,18 @@ impl Module {
     pub fn approximate(&self, entry: &str) -> &[(u32, String)] {
         let index = self.entries.iter().position(|e| e.name == entry);
         index.map_or(&[], |index| &self.codes[index].approximate)
+    }
+
+    /// The lines of an entry's instructions that no thread has executed in any launch so far.
+    #[must_use]
+    pub fn unreached(&self, entry: &str) -> BTreeSet<u32> {
+        let Some((_, code)) = self.code(entry) else { return BTreeSet::new() };
+        let ops = code.ops.iter().filter(|op| !matches!(op.step, Step::Goto(_)));
+        let mut lines: BTreeMap<u32, bool> = BTreeMap::new();
+        for op in ops {
+            *lines.entry(op.line).or_default() |= op.reached.load(Ordering::Relaxed);
+        }
+        lines.into_iter().filter(|&(_, reached)| !reached).map(|(line, _)| line).collect()
     }
 
     pub(crate) fn code(&self, name: &str) -> Option<(&Entry, &Code)> {

@@ -1,0 +1,117 @@
+//! What the suite's jobs leave in their outputs, as digests: those of a GPU, and how the machine's compare with them.
+//!
+//! The file has a line for each job but for its element type, then a digest for each element type of it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use cotangent::launch::Access;
+use cotangent::verify::{Call, Executor, Failure, HostBuffer};
+
+use crate::jobs::Job;
+
+/// An executor that keeps a digest of everything that launches leave in outputs.
+pub struct Digesting<'a> {
+    executor: &'a dyn Executor,
+    digest: Mutex<u64>,
+}
+
+impl<'a> Digesting<'a> {
+    /// Nothing has run yet.
+    pub fn new(executor: &'a dyn Executor) -> Self {
+        // FNV-1a, 64 bits: its offset.
+        Self { executor, digest: Mutex::new(0xcbf2_9ce4_8422_2325) }
+    }
+
+    /// The digest of all outputs so far, in their order.
+    #[must_use]
+    pub fn digest(self) -> u32 {
+        let digest = self.digest.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        (digest ^ digest >> 32) as u32
+    }
+}
+
+impl Executor for Digesting<'_> {
+    fn name(&self) -> String {
+        self.executor.name()
+    }
+
+    fn run(&self, call: &Call<'_>, buffers: &mut [HostBuffer]) -> Result<(), Failure> {
+        self.executor.run(call, buffers)?;
+        let mut digest = self.digest.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for byte in
+            buffers.iter().filter(|buffer| buffer.access != Access::Read).flat_map(|buffer| &buffer.bytes)
+        {
+            // FNV-1a, 64 bits: its prime.
+            *digest = (*digest ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        Ok(())
+    }
+}
+
+/// Where a GPU's digests are.
+#[must_use]
+pub fn file() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/ptx_corpus/golden/kernels.txt"))
+}
+
+/// A job's name in two parts: what it is, and its element type.
+fn parts(job: &Job) -> (&str, &str) {
+    job.label.rsplit_once(", ").expect("labels end in an element type")
+}
+
+/// The file of these digests, headed by what made them.
+#[must_use]
+pub fn write(jobs: &[Job], digests: &[u32], device: &str) -> String {
+    let mut text = format!("{device}\n");
+    let mut last = None;
+    for (job, digest) in jobs.iter().zip(digests) {
+        let (name, dtype) = parts(job);
+        let written = if last == Some(name) {
+            write!(text, ", {dtype} {digest:08x}")
+        } else {
+            write!(text, "\n{name}\n    {dtype} {digest:08x}")
+        };
+        written.expect("writing to a String cannot fail");
+        last = Some(name);
+    }
+    text.push('\n');
+    text
+}
+
+/// The digests of such a file, by the jobs' labels.
+#[must_use]
+pub fn read(text: &str) -> BTreeMap<String, u32> {
+    let mut digests = BTreeMap::new();
+    let mut name = "";
+    for line in text.lines().skip(1) {
+        let Some(line) = line.strip_prefix("    ") else {
+            name = line;
+            continue;
+        };
+        for (dtype, digest) in line.split(", ").filter_map(|one| one.split_once(' ')) {
+            if let Ok(digest) = u32::from_str_radix(digest, 16) {
+                digests.insert(format!("{name}, {dtype}"), digest);
+            }
+        }
+    }
+    digests
+}
+
+/// What is wrong with digests where a GPU's are known: jobs that the GPU never ran, jobs that are gone, and other bits.
+#[must_use]
+pub fn compare(jobs: &[Job], digests: &[u32], golden: &BTreeMap<String, u32>) -> Vec<String> {
+    let mut known = golden.clone();
+    let mut wrong = Vec::new();
+    for (job, &digest) in jobs.iter().zip(digests) {
+        match known.remove(&job.label) {
+            None => wrong.push(format!("no GPU has run: {}", job.label)),
+            Some(other) if other != digest => wrong.push(format!("other bits than a GPU's: {}", job.label)),
+            Some(_) => {}
+        }
+    }
+    wrong.extend(known.into_keys().map(|label| format!("no such job any more: {label}")));
+    wrong
+}

@@ -1,0 +1,107 @@
+//! Convolutions of f32 with products in TF32, against the reference in f64.
+
+use cotangent::launch::{Access, Target};
+use cotangent::verify::{Call, Case, Executor, Failure, HostBuffer, SplitMix64, kernel};
+use cotangent::{DType, Device, LaunchOptions, MathMode};
+
+use super::shapes::{CONVOLUTIONS, convolution};
+use super::{Job, Work, module, planned_for};
+use crate::executor::{Blocks, names, plan};
+
+/// Each convolution with tiles, in each direction.
+pub(super) fn jobs(target: &Target) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for kernel in ["conv2d_forward", "conv2d_backward_dx", "conv2d_backward_dw"] {
+        for (number, &(constants, sizes)) in CONVOLUTIONS.iter().enumerate() {
+            let accumulate = kernel != "conv2d_forward" && number % 2 == 1;
+            let case = convolution(kernel, constants, sizes).offsets(&[number % 4, number % 3, number % 2]);
+            let case = case.accumulate(accumulate);
+            let plan = plan(&case, DType::F32, target, MathMode::Tf32).expect("a case that can be planned");
+            let names = names(&plan);
+            if names == [kernel] {
+                continue;
+            }
+            jobs.push(Job {
+                kernel,
+                label: format!("{case}, in TF32{}, f32", planned_for(*target)),
+                modules: names.iter().map(|name| module(name, DType::F32)).collect(),
+                target: Some(*target),
+                blocks: Blocks::Planned,
+                work: Work::Body(Box::new(move |executor| products(executor, &case))),
+            });
+        }
+    }
+    jobs
+}
+
+/// The elements of x, w and y.
+fn volumes(case: &Case) -> [usize; 3] {
+    let [kh, kw, .., g, _] = *case.constants else { unreachable!("a convolution has eight constants") };
+    let [b, c_in, c_out, h, w, oh, ow] = *case.extents else {
+        unreachable!("a convolution has seven extents")
+    };
+    [b * c_in * h * w, c_out * (c_in / g) * kh * kw, b * c_out * oh * ow].map(|volume| volume as usize)
+}
+
+fn products(executor: &dyn Executor, case: &Case) -> Result<(), Failure> {
+    let [x, w, y] = volumes(case);
+    let (names, lengths) = match case.kernel {
+        "conv2d_forward" => (["x", "w", "y"], [x, w, y]),
+        "conv2d_backward_dx" => (["dy", "w", "dx"], [y, w, x]),
+        _ => (["dy", "x", "dw"], [y, x, w]),
+    };
+    let mut random = SplitMix64::from_text(&case.to_string());
+    let given = lengths.map(|length| (0..length).map(|_| random.unit() as f32).collect::<Vec<_>>());
+    let mut buffers: Vec<_> = (0..3)
+        .map(|i| HostBuffer {
+            name: names[i],
+            element_bytes: 4,
+            offset: case.offsets.get(i).copied().unwrap_or(0),
+            access: match (i, case.accumulate) {
+                (2, true) => Access::Accumulate,
+                (2, false) => Access::Write,
+                _ => Access::Read,
+            },
+            bytes: given[i].iter().flat_map(|value| value.to_ne_bytes()).collect(),
+        })
+        .collect();
+    let options = LaunchOptions::new().accumulate(case.accumulate).math(MathMode::Tf32);
+    let kernel = kernel(case.kernel, DType::F32, &case.constants)?;
+    let call = Call { kernel: &*kernel, extents: &case.extents, scalar: &[], options };
+    executor.run(&call, &mut buffers)?;
+
+    let exact = wide(case, &given, f64::from)?;
+    let magnitudes = wide(case, &given, |value| f64::from(value).abs())?;
+    // As many terms as any sum can have.
+    let terms = match case.kernel {
+        "conv2d_backward_dw" => y / case.extents[2] as usize,
+        "conv2d_forward" => w / case.extents[2] as usize,
+        _ => w * case.constants[6] as usize / case.extents[1] as usize,
+    };
+    // Each factor is rounded to 11 bits, and tensor cores truncate their sums.
+    let relative = 2.0 * 2.0_f64.powi(-11) + 2.0_f64.powi(-22) + (terms + 2) as f64 * 2.0_f64.powi(-23);
+    for (i, (got, (want, magnitude))) in
+        buffers[2].bytes.chunks_exact(4).zip(exact.iter().zip(&magnitudes)).enumerate()
+    {
+        let got = f64::from(f32::from_ne_bytes(got.try_into().expect("four bytes")));
+        let (error, bound) = ((got - want).abs(), relative * magnitude);
+        if error.is_nan() || error > bound {
+            let what = format!("element {i} is {got}, but must be {want} within {bound:e}");
+            return Err(Failure::Executor(what.into()));
+        }
+    }
+    Ok(())
+}
+
+/// The result of the reference for f64.
+fn wide(case: &Case, given: &[Vec<f32>; 3], map: fn(f32) -> f64) -> Result<Vec<f64>, Failure> {
+    let mut given = given.each_ref().map(|values| values.iter().map(|&value| map(value)).collect::<Vec<_>>());
+    let kernel = kernel(case.kernel, DType::F64, &case.constants)?;
+    let options = LaunchOptions::new().accumulate(case.accumulate);
+    let call = Call { kernel: &*kernel, extents: &case.extents, scalar: &[], options };
+    let addresses = given.each_mut().map(|values| values.as_mut_ptr().expose_provenance() as u64);
+    // SAFETY: the buffers have the elements of their shapes, and nothing else uses them until the launch has ended.
+    unsafe { call.launch(&Device::cpu(), &addresses) }?;
+    let [.., result] = given;
+    Ok(result)
+}
