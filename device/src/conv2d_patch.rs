@@ -1,10 +1,10 @@
 //! The convolution's forward and dgrad on tensor cores, from patches of the image in shared memory.
 //!
-//! A block owns a tile of `BM` channels by at most 128 pixels of the result. For each chunk of channels that are
-//! reduced it brings the tile's [`Patch`] to shared memory once, channels fastest, and multiplies it tap by tap with
-//! the packed filter: `ldmatrix` takes each pixel's row from wherever it lies, so a tap is a distance and no data is
-//! moved for it. The filter comes by `cp.async` in three stages; the next chunk's patch is gathered while this one is
-//! multiplied. dgrad with a stride runs once for each residue class of the stride.
+//! A block walks over tiles of 64 channels by at most 128 pixels of the result. For each chunk of channels that are
+//! reduced, half of its warps bring the tile's [`Patch`] to shared memory once, channels fastest, and the packed filter
+//! by `cp.async`; the other half multiply the chunk before tap by tap: `ldmatrix` takes each pixel's row from wherever
+//! it lies, so a tap is a distance and no data is moved for it. dgrad with a stride runs once for each residue class
+//! of the stride.
 //!
 //! f32 takes one product of TF32 values, or, split, three of them, which keep nearly all bits: each step's products go
 //! to fresh accumulators, the small ones first, and are added to the sums by ordinary additions, because an `mma`
@@ -13,40 +13,44 @@
 
 use crate::divmod::FastDivmod;
 use crate::gpu::{
-    block_idx_x, commit_copies, copy16_async, load_if, load_matrices, shared_load, shared_store,
-    shared_store16, sync_threads, thread_idx_x, wait_copies,
+    block_idx_x, commit_copies, copy16_async, grid_dim_x, load_if, load_matrices, opaque, shared_load,
+    shared_store, sync_threads, thread_idx_x, wait_copies,
 };
-use crate::mma::{Factor, gather_vector, multiply_split, vector};
+use crate::mma::{Factor, multiply_split};
 use crate::num::{Num, put};
-use crate::patch::{Patch, Place};
+use crate::patch::{Patch, Pixel, Place, bring};
 use crate::sweep::for_each_index;
 
 /// Taps that a kernel can have here.
 pub const PATCH_TAPS: u32 = 64;
 
-/// Pixels of a block's tile.
-pub const PATCH_PIXELS: u32 = 128;
+/// Channels of a block's tile; it has at most 128 pixels.
+pub const PATCH_ROWS: u32 = 64;
 
 /// Bytes of a chunk: what an entry or a row of the filter holds at a time.
 pub const CHUNK: u32 = 64;
 
-/// Bytes between rows of the filter; the 16 beyond the chunk spread eight rows over all banks.
-const PITCH: u32 = CHUNK + 16;
+/// Where the table of reads lies, behind the table of taps.
+const READS: u32 = PATCH_TAPS * 8;
+
+/// Threads that multiply; as many more gather.
+const MULTIPLYING: u32 = 128;
+
+/// Bytes of a tap's part of the filter: a chunk for every row.
+const TAP_BYTES: u32 = PATCH_ROWS * CHUNK;
 
 /// The place of an entry's vector in a patch: vectors are permuted, so that the entries that a fragment takes, two
 /// of every four, spread over all banks.
 #[inline(always)]
-fn vector_at(entry: u32, quarter: u32) -> u32 {
+fn entry_at(entry: u32, quarter: u32) -> u32 {
     entry * CHUNK + ((quarter ^ (entry >> 2)) & 3) * 16
 }
 
-/// Stages of the filter.
-const STAGES: u32 = 3;
-
-/// Where the tables lie: for each tap its distance and its number in the filter, for each pixel its place in the
-/// result, for each entry its place in the image.
-const PIXELS: u32 = PATCH_TAPS * 8;
-const ENTRIES: u32 = PIXELS + PATCH_PIXELS * 8;
+/// The place of a row's vector in a tap's part of the filter, whose fragments take eight rows in turn.
+#[inline(always)]
+fn row_at(row: u32, quarter: u32) -> u32 {
+    row * CHUNK + ((quarter ^ (row >> 1)) & 3) * 16
+}
 
 /// The product of forward and dgrad.
 #[repr(C)]
@@ -68,7 +72,7 @@ pub struct PatchProduct {
     pub accumulate: u32,
     /// Taps that take part.
     pub taps: u32,
-    /// The filter's tap of tap 0, and between tap rows and taps.
+    /// The filter's tap of tap 0.
     pub filter_start: i32,
     /// Filter taps between tap rows.
     pub filter_tap_h: i32,
@@ -84,6 +88,10 @@ pub struct PatchProduct {
     pub channels: u32,
     /// Chunks of the reduction.
     pub chunks: u32,
+    /// Chunks, and taps, that are brought to shared memory together.
+    pub round_chunks: u32,
+    /// See [`round_chunks`](PatchProduct::round_chunks).
+    pub round_taps: u32,
     /// Tiles of all groups.
     pub tiles: u32,
     /// Divides by tiles along the channels.
@@ -95,216 +103,279 @@ pub struct PatchProduct {
 /// A thread's part of the result: four fragments of 16 channels by four of 8 pixels.
 type Sums = [[[f32; 4]; 4]; 4];
 
-/// Forward, or one residue class of dgrad, in tiles of `BM` channels.
+/// Which tile of the result.
+#[derive(Clone, Copy)]
+struct Tile {
+    group: u32,
+    first_row: u32,
+    place: Place,
+}
+
+/// Where a block is on its way: a tile, and of its reduction the first chunk and the first tap of a round.
+#[derive(Clone, Copy)]
+struct Round {
+    tile: u32,
+    chunk: u32,
+    tap: u32,
+    /// Rounds before, and patches.
+    count: u32,
+    patches: u32,
+}
+
+impl Round {
+    fn first() -> Self {
+        Self { tile: block_idx_x(), chunk: 0, tap: 0, count: 0, patches: 0 }
+    }
+
+    /// Taps first, which share a patch, then chunks, then tiles.
+    #[inline(always)]
+    fn advance(&mut self, product: &PatchProduct) {
+        self.count += 1;
+        self.tap += product.round_taps;
+        if self.tap >= product.taps {
+            (self.tap, self.patches) = (0, self.patches + 1);
+            self.chunk += product.round_chunks;
+            if self.chunk >= product.chunks {
+                (self.chunk, self.tile) = (0, self.tile + grid_dim_x());
+            }
+        }
+    }
+
+    /// Chunks and taps of the round.
+    #[inline(always)]
+    fn extents(&self, product: &PatchProduct) -> (u32, u32) {
+        let (chunks, taps) = (product.chunks - self.chunk, product.taps - self.tap);
+        (
+            if chunks < product.round_chunks { chunks } else { product.round_chunks },
+            if taps < product.round_taps { taps } else { product.round_taps },
+        )
+    }
+
+    #[inline(always)]
+    fn tile(&self, product: &PatchProduct) -> Tile {
+        let (rest, row_tile) = product.row_tiles.divmod(self.tile);
+        let (group, pixel_tile) = product.pixel_tiles.divmod(rest);
+        Tile { group, first_row: row_tile * PATCH_ROWS, place: product.patch.place(pixel_tile) }
+    }
+}
+
+/// Where a block's buffers lie in shared memory, behind the tables: two parts of the filter, and two patches.
+#[derive(Clone, Copy)]
+struct Buffers {
+    filter: u32,
+    filter_bytes: u32,
+    patch: u32,
+    patch_bytes: u32,
+}
+
+impl Buffers {
+    #[inline(always)]
+    fn new(product: &PatchProduct) -> Self {
+        let filter = (READS + product.patch.reads.divisor() * 16).next_multiple_of(CHUNK);
+        let filter_bytes = product.round_chunks * product.round_taps * TAP_BYTES;
+        let patch_bytes = product.round_chunks * product.patch.entries.divisor() * CHUNK;
+        Self { filter, filter_bytes, patch: filter + 2 * filter_bytes, patch_bytes }
+    }
+}
+
+/// Forward, or one residue class of dgrad.
 ///
 /// # Safety
 /// `source` and `out` are valid for the tensors that `product` describes, `packed` for the filter as
-/// [`conv2d_pack_chunks`] leaves it, on a 16-byte boundary; out overlaps neither. The grid has at least `product.tiles` blocks. A block has `2·BM` threads and the
-/// shared memory of the tables, the stages and two patches.
+/// [`conv2d_pack_chunks`] leaves it, on a 16-byte boundary; out overlaps neither. A block has 256 threads and the
+/// shared memory of the table and the buffers.
 #[inline(always)]
-pub unsafe fn product<E: Factor, const BM: u32, const SPLIT: bool>(
+pub unsafe fn product<E: Factor, const SPLIT: bool>(
     source: *const E,
     packed: *const E,
     out: *mut E,
     product: &PatchProduct,
 ) {
-    let threads = 2 * BM;
-    // Vectors that a thread gathers in one step: so many loads are in flight.
-    let loads = if BM == 64 && !SPLIT { 4 } else { 2 };
-    let patch = &product.patch;
     let thread = thread_idx_x();
-    let entries = patch.entries.divisor();
-    let stages = ENTRIES + (entries * 4).next_multiple_of(16);
-    let buffers = (stages + STAGES * BM * PITCH).next_multiple_of(128);
     if thread < product.taps {
-        let (i, j) = patch.taps_w.divmod(thread);
+        let (i, j) = product.patch.taps_w.divmod(thread);
         let number = product.filter_start + i as i32 * product.filter_tap_h + j as i32 * product.filter_tap_w;
-        // SAFETY: the launch gave room for the tables.
+        // SAFETY: the launch gave room for the table.
         unsafe {
-            shared_store(thread * 8, patch.tap(thread));
+            shared_store(thread * 8, product.patch.tap(thread));
             shared_store(thread * 8 + 4, number);
         }
     }
-    let (warp, lane) = (thread / 32, thread % 32);
-    // Rows of the filter's fragments, and the pixels of this lane's rows of the patch.
-    let a_lane = stages + (warp / 4 * 64 + lane % 16) * PITCH + lane / 16 * 16;
+    // SAFETY: the launch gave room for the table.
+    unsafe { product.patch.fill_reads(READS, [thread, 2 * MULTIPLYING]) };
+    let buffers = Buffers::new(product);
+    let mut round = Round::first();
+    // A round is brought while the one before is multiplied. Both kinds of threads have their own loop, so that those
+    // that gather need no registers for sums; at the barriers they meet.
+    if thread < MULTIPLYING {
+        let mut sums: Sums = [[[0.0; 4]; 4]; 4];
+        sync_threads();
+        while round.tile < product.tiles {
+            sync_threads();
+            // SAFETY: the round's buffers were complete before the barrier; all lanes are here.
+            unsafe { multiply_round::<E, SPLIT>(product, &buffers, &round, &mut sums) };
+            let tile = round.tile;
+            let of = round.tile(product);
+            round.advance(product);
+            if round.tile != tile {
+                // SAFETY: the tile's elements are this block's.
+                unsafe {
+                    let again = store::<E, SPLIT>(out, product, &of, &sums);
+                    if SPLIT && again != 0 {
+                        compute_again(source, packed, out, product, &of, again);
+                    }
+                }
+                sums = [[[0.0; 4]; 4]; 4];
+            }
+        }
+    } else {
+        while round.tile < product.tiles {
+            sync_threads();
+            // SAFETY: the round's buffers are free since the barrier.
+            unsafe {
+                bring_round::<E, SPLIT>(source, packed, product, &buffers, &round, thread - MULTIPLYING)
+            };
+            round.advance(product);
+        }
+        sync_threads();
+    }
+}
+
+/// Brings a round's part of the filter, and its patch if it is the patch's first.
+///
+/// # Safety
+/// As for [`product`]; the buffers are this round's until the next barrier.
+#[inline(always)]
+unsafe fn bring_round<E: Factor, const SPLIT: bool>(
+    source: *const E,
+    packed: *const E,
+    product: &PatchProduct,
+    buffers: &Buffers,
+    round: &Round,
+    thread: u32,
+) {
+    let patch = &product.patch;
+    let tile = round.tile(product);
+    let (chunks, taps) = round.extents(product);
+    let filter = buffers.filter + round.count % 2 * buffers.filter_bytes;
+    let mut chunk = 0;
+    while chunk < chunks {
+        let first = (tile.group * product.chunks + round.chunk + chunk) * product.filter_taps;
+        let mut tap = 0;
+        while tap < taps {
+            // SAFETY: the table was filled before a barrier.
+            let number: u32 = unsafe { shared_load((round.tap + tap) * 8 + 4) };
+            let row = (first + number) * product.padded_rows + tile.first_row;
+            let at = packed.cast::<u8>().wrapping_add(row as usize * CHUNK as usize + thread as usize * 16);
+            let to = filter + (chunk * product.round_taps + tap) * TAP_BYTES;
+            // SAFETY: rows are padded to whole tiles.
+            unsafe {
+                copy16_async(to + row_at(thread / 4, thread % 4), at);
+                copy16_async(
+                    to + row_at(thread / 4 + 32, thread % 4),
+                    at.wrapping_add(16 * MULTIPLYING as usize),
+                );
+            }
+            tap += 1;
+        }
+        chunk += 1;
+    }
+    commit_copies();
+    if round.tap == 0 {
+        let channel = round.chunk * (CHUNK / size_of::<E>() as u32);
+        let from = source.wrapping_offset(
+            (i64::from(tile.place.n) * patch.image
+                + i64::from(tile.group * product.channels + channel) * i64::from(patch.channel))
+                as isize,
+        );
+        let live = if product.channels > channel { product.channels - channel } else { 0 };
+        let to = buffers.patch + round.patches % 2 * buffers.patch_bytes;
+        let plane = patch.entries.divisor() * CHUNK;
+        let at = |entry: u32, group: u32| to + group / 4 * plane + entry_at(entry, group % 4);
+        // SAFETY: by this function's contract.
+        unsafe {
+            if SPLIT {
+                bring::<E, false, 2>(
+                    patch,
+                    READS,
+                    tile.place,
+                    from,
+                    [live, chunks * 4],
+                    [thread, MULTIPLYING],
+                    at,
+                );
+            } else {
+                bring::<E, true, 2>(
+                    patch,
+                    READS,
+                    tile.place,
+                    from,
+                    [live, chunks * 4],
+                    [thread, MULTIPLYING],
+                    at,
+                );
+            }
+        }
+    }
+    wait_copies::<0>();
+}
+
+/// Adds a round's products to the sums, in the order of the reduction.
+///
+/// # Safety
+/// The round's buffers were complete before the last barrier; all lanes of the warp call this together.
+#[inline(always)]
+unsafe fn multiply_round<E: Factor, const SPLIT: bool>(
+    product: &PatchProduct,
+    buffers: &Buffers,
+    round: &Round,
+    sums: &mut Sums,
+) {
+    let patch = &product.patch;
+    let (warp, lane) = (thread_idx_x() / 32, thread_idx_x() % 32);
+    let (chunks, taps) = round.extents(product);
+    let filter = buffers.filter + round.count % 2 * buffers.filter_bytes + row_at(lane % 16, lane / 16);
+    let entries = buffers.patch + round.patches % 2 * buffers.patch_bytes;
+    // The pixels of this lane's rows of the patch.
     let met = |half: u32| {
-        let pixel = patch.pixel(warp % 4 * 32 + half * 16 + lane % 8 / 2 * 4 + lane / 16 * 2 + lane % 2);
+        let pixel = patch.pixel(warp * 32 + half * 16 + lane % 8 / 2 * 4 + lane / 16 * 2 + lane % 2);
         // A pixel behind the tile's last is multiplied too, but not stored.
         if pixel.n < patch.tile_n { patch.met(pixel) } else { 0 }
     };
     let met = [met(0), met(1)];
-    let units = entries * (CHUNK / 16);
-    let parts = units.div_ceil(loads * threads);
-    let chunk_channels = CHUNK / size_of::<E>() as u32;
-    let tile = block_idx_x();
-    if tile < product.tiles {
-        let (rest, row_tile) = product.row_tiles.divmod(tile);
-        let (group, pixel_tile) = product.pixel_tiles.divmod(rest);
-        let place = patch.place(pixel_tile);
-        let first_row = row_tile * BM;
-        // SAFETY: the launch gave room for the tables.
-        unsafe { fill_tables(product, place, thread, threads) };
-        sync_threads();
-        let from = source.wrapping_offset(
-            (i64::from(place.n) * patch.image
-                + i64::from(group * product.channels) * i64::from(patch.channel)) as isize,
-        );
-        let gather = |chunk: u32, unit: u32| {
-            let (quarter, entry) = patch.entries.divmod(unit);
-            // SAFETY: the table was filled before the barrier.
-            let offset: i32 = unsafe { shared_load(ENTRIES + entry * 4) };
-            let channel = chunk * chunk_channels + quarter * vector::<E>();
-            let left = if channel < product.channels { product.channels - channel } else { 0 };
-            let live = if offset == i32::MIN { 0 } else { left };
-            let at = from.wrapping_offset(
-                (i64::from(channel) * i64::from(patch.channel) + i64::from(offset)) as isize,
-            );
-            // SAFETY: the entry lies in the image, and so many channels are the group's.
-            unsafe {
-                if SPLIT {
-                    gather_vector::<E, false>(at, patch.channel, live)
-                } else {
-                    gather_vector::<E, true>(at, patch.channel, live)
-                }
-            }
-        };
-        let unit = |part: u32, u: u32| (part * loads + u) * threads + thread;
-        let gather_part = |chunk: u32, part: u32| {
-            let one = |u: u32| {
-                let unit = unit(part, u);
-                if u < loads && unit < units { gather(chunk, unit) } else { [0; 4] }
-            };
-            [one(0), one(1), one(2), one(3)]
-        };
-        let store_part = |buffer: u32, part: u32, vectors: [[u32; 4]; 4]| {
-            let mut u = 0;
-            while u < loads {
-                let unit = unit(part, u);
-                if unit < units {
-                    let (quarter, entry) = patch.entries.divmod(unit);
-                    let at = buffers + buffer * entries * CHUNK + vector_at(entry, quarter);
-                    // SAFETY: each place belongs to one thread, and the barriers part stores and loads of a buffer.
-                    unsafe { shared_store16(at, vectors[u as usize]) };
-                }
-                u += 1;
-            }
-        };
-        // The stage of the filter that comes next.
-        let (mut a_chunk, mut a_tap, mut a_stage) = (0, 0, 0);
-        let mut bring_filter = || {
-            if a_chunk < product.chunks {
-                // SAFETY: the table was filled before the barrier.
-                let number: u32 = unsafe { shared_load(a_tap * 8 + 4) };
-                let row = ((group * product.chunks + a_chunk) * product.filter_taps + number)
-                    * product.padded_rows
-                    + first_row;
-                let at = packed.cast::<u8>().wrapping_add(row as usize * CHUNK as usize);
-                let one = |u: u32| {
-                    let unit = u * threads + thread;
-                    let to = stages + (a_stage * BM + unit / 4) * PITCH + unit % 4 * 16;
-                    // SAFETY: rows are padded to whole tiles; the stage is free since the last barrier.
-                    unsafe { copy16_async(to, at.wrapping_add(unit as usize * 16)) };
-                };
-                one(0);
-                one(1);
-                a_tap += 1;
-                if a_tap == product.taps {
-                    (a_tap, a_chunk) = (0, a_chunk + 1);
-                }
-                a_stage = if a_stage == STAGES - 1 { 0 } else { a_stage + 1 };
-            }
-            commit_copies();
-        };
-        let mut sums: Sums = [[[0.0; 4]; 4]; 4];
-        bring_filter();
-        bring_filter();
-        let mut stage = 0;
-        // A round gathers a chunk and multiplies the one before; the first only gathers.
-        let mut chunk = 0;
-        while chunk <= product.chunks {
-            let multiplied = chunk > 0;
-            let (before, buffer) = (buffers + (chunk + 1) % 2 * entries * CHUNK, chunk % 2);
-            let taps = if multiplied { product.taps } else { 0 };
-            let count = if taps > parts { taps } else { parts };
-            let mut part = 0;
-            while part < count {
-                if part < taps {
-                    wait_copies::<1>();
-                    sync_threads();
-                    bring_filter();
-                }
-                let bring = chunk < product.chunks && part < parts;
-                let vectors = if bring { gather_part(chunk, part) } else { [[0; 4]; 4] };
-                if part < taps {
-                    // SAFETY: the table was filled before the barrier.
-                    let distance: u32 = unsafe { shared_load(part * 8) };
-                    let b = met.map(|met| before + vector_at(met + distance, lane / 8 % 2));
-                    // SAFETY: stage and patch were complete before the barrier; all lanes are here.
-                    unsafe { multiply::<E, SPLIT>(a_lane + stage * BM * PITCH, b, &mut sums) };
-                    stage = if stage == STAGES - 1 { 0 } else { stage + 1 };
-                }
-                if bring {
-                    store_part(buffer, part, vectors);
-                }
-                part += 1;
-            }
-            chunk += 1;
+    let mut chunk = 0;
+    while chunk < chunks {
+        let entries = entries + chunk * patch.entries.divisor() * CHUNK;
+        let filter = filter + chunk * product.round_taps * TAP_BYTES;
+        let mut tap = 0;
+        while tap < taps {
+            // SAFETY: the table was filled before a barrier.
+            let distance: u32 = unsafe { shared_load((round.tap + tap) * 8) };
+            let b = met.map(|met| entries + entry_at(met + distance, lane / 8 % 2));
+            // SAFETY: by this function's contract.
+            unsafe { multiply::<E, SPLIT>(filter + tap * TAP_BYTES, b, sums) };
+            tap += 1;
         }
-        let tile_of = Tile { group, first_row, place };
-        // SAFETY: the tile's elements are this block's.
-        unsafe {
-            let again = store::<E, SPLIT>(out, product, &tile_of, &sums);
-            if SPLIT && again != 0 {
-                compute_again(source, packed, out, product, &tile_of, again);
-            }
-        }
+        chunk += 1;
     }
 }
 
-/// Fills the tables of entries and of pixels.
-///
-/// # Safety
-/// The launch gave room for them; between two barriers, all threads call this.
-#[inline(always)]
-unsafe fn fill_tables(product: &PatchProduct, place: Place, thread: u32, threads: u32) {
-    let patch = &product.patch;
-    let entries = patch.entries.divisor();
-    let mut index = thread;
-    while index < entries {
-        let entry = patch.entry(index);
-        let offset = if patch.inside(place, entry) { patch.offset(place, entry) as i32 } else { i32::MIN };
-        // SAFETY: by this function's contract.
-        unsafe { shared_store(ENTRIES + index * 4, offset) };
-        index += threads;
-    }
-    if thread < PATCH_PIXELS {
-        let pixel = patch.pixel(thread);
-        let offset = i64::from(place.n + pixel.n) * product.out_image
-            + i64::from(place.y + pixel.y) * i64::from(product.out_step_h)
-            + i64::from(place.x + pixel.x) * i64::from(product.out_step_w)
-            + i64::from(product.out_start);
-        let offset = if patch.counts(place, pixel) { offset } else { -1 };
-        // SAFETY: by this function's contract.
-        unsafe { shared_store(PIXELS + thread * 8, offset) };
-    }
-}
-
-/// Adds the product of a stage and a tap's part of a patch: two fragments deep.
+/// Adds the product of a tap's part of the filter and of a patch: two fragments deep.
 ///
 /// # Safety
 /// The rows were stored before the last barrier; all lanes of the warp call this together.
 #[inline(always)]
 unsafe fn multiply<E: Factor, const SPLIT: bool>(a_at: u32, b_at: [u32; 2], sums: &mut Sums) {
-    let mut k = 0;
-    while k < 2 {
+    // Split, one fragment deep at a time leaves enough registers.
+    let (mut k, end) = (0, if SPLIT { opaque(2) } else { 2 });
+    while k < end {
         // SAFETY: by this function's contract; the second pair of vectors is the first's neighbour but one.
         let [low, high] = b_at.map(|at| unsafe { load_matrices::<false>(at ^ (k * 32)) });
         let right = [[low[0], low[1]], [low[2], low[3]], [high[0], high[1]], [high[2], high[3]]];
         let mut i = 0;
         while i < 4 {
             // SAFETY: by this function's contract.
-            let left = unsafe { load_matrices::<false>(a_at + i as u32 * 16 * PITCH + k * 32) };
+            let left = unsafe { load_matrices::<false>((a_at + i as u32 * 16 * CHUNK) ^ (k * 32)) };
             let mut j = 0;
             while j < 4 {
                 // SAFETY: all lanes of the warp are here.
@@ -323,19 +394,21 @@ unsafe fn multiply<E: Factor, const SPLIT: bool>(a_at: u32, b_at: [u32; 2], sums
     }
 }
 
-/// Which tile of the result.
-struct Tile {
-    group: u32,
-    first_row: u32,
-    place: Place,
-}
-
 /// Row and pixel of a thread's element `(i, j, e)`, in its tile: four neighbouring pixels are one thread's.
 #[inline(always)]
 fn corner(i: u32, j: u32, e: u32) -> (u32, u32) {
     let (warp, lane) = (thread_idx_x() / 32, thread_idx_x() % 32);
-    let row = warp / 4 * 64 + i * 16 + e / 2 * 8 + lane / 4;
-    (row, warp % 4 * 32 + j / 2 * 16 + lane % 4 * 4 + j % 2 * 2 + e % 2)
+    let row = i * 16 + e / 2 * 8 + lane / 4;
+    (row, warp * 32 + j / 2 * 16 + lane % 4 * 4 + j % 2 * 2 + e % 2)
+}
+
+/// Where a pixel of a tile lies in the result, from its batch item's and channel's first; negative if nowhere.
+#[inline(always)]
+fn offset(product: &PatchProduct, place: Place, pixel: Pixel) -> i64 {
+    let inside =
+        (place.y + pixel.y) as i32 * product.out_step_h + (place.x + pixel.x) as i32 * product.out_step_w;
+    let offset = i64::from(place.n + pixel.n) * product.out_image + i64::from(inside + product.out_start);
+    if product.patch.counts(place, pixel) { offset } else { -1 }
 }
 
 /// Stores or adds a thread's part of a tile; split, leaves out what is not finite and returns it as bits.
@@ -353,10 +426,14 @@ unsafe fn store<E: Factor, const SPLIT: bool>(
     let mut half = 0;
     while half < 2 {
         // Four neighbouring pixels; in the result they may lie apart, or not at all.
-        let (_, pixel) = corner(0, 2 * half as u32, 0);
-        // SAFETY: the table was filled before a barrier.
-        let offset = |u: u32| unsafe { shared_load::<i64>(PIXELS + (pixel + u) * 8) };
-        let offsets = [offset(0), offset(1), offset(2), offset(3)];
+        let mut pixel = product.patch.pixel(corner(0, 2 * half as u32, 0).1);
+        let mut offsets = [0; 4];
+        let mut u = 0;
+        while u < 4 {
+            offsets[u] = offset(product, tile.place, pixel);
+            pixel = product.patch.next(pixel);
+            u += 1;
+        }
         let together = (offsets[0] >= 0) & (offsets[3] - offsets[0] == 3) & (product.accumulate == 0);
         let mut i = 0;
         while i < 8 {
@@ -425,7 +502,7 @@ unsafe fn compute_again<E: Num<Acc = f32>>(
                 let entry = patch.entry(met + patch.tap(tap));
                 let offset = i64::from(tile.place.n) * patch.image
                     + i64::from(tile.group * product.channels + channel) * i64::from(patch.channel)
-                    + patch.offset(tile.place, entry);
+                    + i64::from(patch.offset(tile.place, entry));
                 // SAFETY: the tables were filled before a barrier; the entry lies in the image if it is taken, and
                 // the filter's element in the packed filter.
                 unsafe {
@@ -442,12 +519,10 @@ unsafe fn compute_again<E: Num<Acc = f32>>(
             }
             channel += 1;
         }
-        // SAFETY: the table was filled before a barrier; the element lies in the result, and is this thread's.
-        unsafe {
-            let offset: i64 = shared_load(PIXELS + index * 8);
-            let channel = i64::from(tile.group * product.rows + row) * i64::from(product.out_channel);
-            put(out.wrapping_offset((channel + offset) as isize), sum, product.accumulate);
-        }
+        let channel = i64::from(tile.group * product.rows + row) * i64::from(product.out_channel);
+        let at = channel + offset(product, tile.place, patch.pixel(index));
+        // SAFETY: the element lies in the result, and is this thread's.
+        unsafe { put(out.wrapping_offset(at as isize), sum, product.accumulate) };
     }
 }
 
@@ -514,73 +589,45 @@ pub unsafe fn conv2d_pack_chunks<E: Num<Acc = f32>>(
     });
 }
 
-/// Forward or dgrad in tiles of 64 channels.
+/// Forward or dgrad.
 ///
 /// # Safety
 /// As for [`product`].
 #[inline(always)]
-pub unsafe fn conv2d_patch_64<E: Factor>(
-    source: *mut E,
-    packed: *mut E,
-    out: *mut E,
-    described: PatchProduct,
-) {
+pub unsafe fn conv2d_patch<E: Factor>(source: *mut E, packed: *mut E, out: *mut E, described: PatchProduct) {
     // SAFETY: by this function's contract.
-    unsafe { product::<E, 64, false>(source, packed, out, &described) };
+    unsafe { product::<E, false>(source, packed, out, &described) };
 }
 
-entry! { sm_80 single conv2d_patch_64 {
+entry! { sm_80 single conv2d_patch {
     args(source: *mut E, packed: *mut E, out: *mut E)
     hidden(described: PatchProduct)
     constants()
-    barriers(2)
-    threads(128, 3)
-} }
-
-/// Forward or dgrad in tiles of 128 channels.
-///
-/// # Safety
-/// As for [`product`].
-#[inline(always)]
-pub unsafe fn conv2d_patch_128<E: Factor>(
-    source: *mut E,
-    packed: *mut E,
-    out: *mut E,
-    described: PatchProduct,
-) {
-    // SAFETY: by this function's contract.
-    unsafe { product::<E, 128, false>(source, packed, out, &described) };
-}
-
-entry! { sm_80 single conv2d_patch_128 {
-    args(source: *mut E, packed: *mut E, out: *mut E)
-    hidden(described: PatchProduct)
-    constants()
-    barriers(2)
+    barriers(4)
     threads(256, 2)
 } }
 
-/// Forward or dgrad in tiles of 64 channels, with split products.
+/// Forward or dgrad with split products.
 ///
 /// # Safety
 /// As for [`product`].
 #[inline(always)]
-pub unsafe fn conv2d_patch_split_64<E: Factor>(
+pub unsafe fn conv2d_patch_split<E: Factor>(
     source: *mut E,
     packed: *mut E,
     out: *mut E,
     described: PatchProduct,
 ) {
     // SAFETY: by this function's contract.
-    unsafe { product::<E, 64, true>(source, packed, out, &described) };
+    unsafe { product::<E, true>(source, packed, out, &described) };
 }
 
-entry! { sm_80 f32 conv2d_patch_split_64 {
+entry! { sm_80 f32 conv2d_patch_split {
     args(source: *mut E, packed: *mut E, out: *mut E)
     hidden(described: PatchProduct)
     constants()
-    barriers(2)
-    threads(128, 2)
+    barriers(4)
+    threads(256, 1)
 } }
 
 entry! { single conv2d_pack_chunks {

@@ -8,13 +8,13 @@
 
 use crate::divmod::FastDivmod;
 use crate::gpu::{
-    block_dim_x, block_idx_x, load_matrices, opaque, shared_load, shared_store, shared_store16, sync_threads,
-    thread_idx_x,
+    block_dim_x, block_idx_x, grid_dim_x, load_matrices, shared_load, shared_store, shared_store16,
+    sync_threads, thread_idx_x,
 };
-use crate::mma::{Factor, gather_vector, multiply_split, vector};
-use crate::patch::{Entry, Patch, Pixel, Place};
+use crate::mma::{Factor, multiply_split, vector};
+use crate::patch::{Patch, Place, bring};
 
-/// Columns of a warp's part: input channels.
+/// Channels of a warp's part, on either side.
 pub const WARP_CHANNELS: u32 = 64;
 
 /// A pixel that no result has.
@@ -26,13 +26,9 @@ const NOWHERE: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 pub struct PatchGradient {
     /// How tiles meet x.
-    pub patch: Patch,
-    /// Elements of dy between batch items.
-    pub dy_image: i64,
-    /// Elements of dy between channels.
-    pub dy_channel: i32,
-    /// Elements of dy between rows.
-    pub dy_row: i32,
+    pub x: Patch,
+    /// How tiles meet dy: a single tap, so that entries are pixels.
+    pub dy: Patch,
     /// Divides by pixels of a tile, padded to whole steps.
     pub pixels: FastDivmod,
     /// Output channels of a group.
@@ -69,8 +65,9 @@ struct Layout {
     /// Bytes between entries of x, and between pixels of dy.
     pitch_x: u32,
     pitch_dy: u32,
-    /// For each buffer, where its pixels' entries lie from the buffer's start, or [`NOWHERE`].
-    met: u32,
+    /// The tables of reads.
+    reads_x: u32,
+    reads_dy: u32,
     /// The first buffer, and bytes from one to the next.
     buffers: u32,
     buffer: u32,
@@ -85,13 +82,12 @@ const fn pad<E>() -> u32 {
     if size_of::<E>() == 2 { 16 } else { 32 }
 }
 
-/// A run's partial sums of dw, to `partial[run][group][row][channel][tap]`. Each warp has `16·M` output channels.
+/// A run's partial sums of dw, to `partial[run][group][tap][row][channel]`. Each warp has `16·M` output channels.
 ///
 /// # Safety
 /// `dy` and `x` are valid for the tensors that `product` describes, `partial` for all runs' sums; it overlaps
-/// neither. The grid has at least `product.blocks` blocks. A block has a warp for each of its rows, columns and taps, others
-/// that gather, and the shared memory of two buffers and the
-/// tables.
+/// neither. A block has a warp for each of its rows, columns and taps,
+/// others that gather, and the shared memory of the table and two buffers.
 #[inline(always)]
 unsafe fn gradient<E: Factor, const M: usize, const SPLIT: bool>(
     dy: *const E,
@@ -99,7 +95,7 @@ unsafe fn gradient<E: Factor, const M: usize, const SPLIT: bool>(
     partial: *mut f32,
     product: &PatchGradient,
 ) {
-    let patch = &product.patch;
+    let patch = &product.x;
     let (thread, threads) = (thread_idx_x(), block_dim_x());
     let (warp, lane) = (thread / 32, thread % 32);
     let (rest, warp_row) = product.warp_rows.divmod(warp);
@@ -112,53 +108,54 @@ unsafe fn gradient<E: Factor, const M: usize, const SPLIT: bool>(
     let pitch_x = block_columns * element + pad::<E>();
     let pitch_dy = block_rows * element + pad::<E>();
     let dy_at = (entries + 1) * pitch_x;
+    let reads_x = (2 * pixels * 4).next_multiple_of(16);
     let layout = Layout {
         pitch_x,
         pitch_dy,
-        met: (entries + pixels) * 8,
-        buffers: ((entries + 2 * pixels) * 8).next_multiple_of(16),
+        reads_x,
+        reads_dy: reads_x + patch.reads.divisor() * 16,
+        buffers: reads_x + (patch.reads.divisor() + product.dy.reads.divisor()) * 16,
         buffer: dy_at + pixels * pitch_dy,
         dy: dy_at,
         zeros: entries * pitch_x,
     };
-    // SAFETY: the launch gave room; the first barrier of the loop parts this from the readers.
-    unsafe { fill_tables(product, layout, thread, threads) };
-    let block = block_idx_x();
-    if block < product.blocks {
-        let (rest, row_block) = product.row_blocks.divmod(block);
-        let (rest, column_block) = product.column_blocks.divmod(rest);
-        let (rest, tap_block) = product.tap_blocks.divmod(rest);
-        let (run, group) = product.groups.divmod(rest);
-        let (first_row, first_column) = (row_block * block_rows, column_block * block_columns);
-        let tap = tap_block * product.block_taps + warp_tap;
-        let distance = patch.tap(if tap < product.taps { tap } else { 0 }) * pitch_x;
-        let start = run * product.run;
-        let end =
-            if product.pixel_tiles - start < product.run { product.pixel_tiles } else { start + product.run };
-        // A round gathers a tile and multiplies the one before. Both kinds of warps have their own loop, so that those
-        // that gather need no registers for sums; at the barriers they meet.
-        let mut tile = start;
-        if warp >= consumers {
-            while tile <= end {
+    // SAFETY: the launch gave room; the first barrier parts this from the readers.
+    unsafe {
+        fill_zeros(product, &layout, thread, threads);
+        patch.fill_reads(layout.reads_x, [thread, threads]);
+        product.dy.fill_reads(layout.reads_dy, [thread, threads]);
+    }
+    // A round brings a tile and multiplies the one before. Both kinds of warps have their own loop, so that those that
+    // gather need no registers for sums; at the barriers they meet.
+    let (mut block, mut round) = (block_idx_x(), 0);
+    if warp >= consumers {
+        let some = [thread - 32 * consumers, threads - 32 * consumers];
+        while block < product.blocks {
+            let part = Part::new(product, block, block_rows, block_columns);
+            let mut tile = part.start;
+            while tile < part.end {
                 sync_threads();
-                if tile < end {
-                    let buffer = (tile - start) % 2;
-                    let part = Part { group, first_row, first_column, place: patch.place(tile), buffer };
-                    let (thread, threads) = (thread - 32 * consumers, threads - 32 * consumers);
-                    // SAFETY: the other buffer is read in this round; each place belongs to one thread.
-                    unsafe { bring::<E, SPLIT>(dy, x, product, layout, &part, thread, threads) };
-                }
-                tile += 1;
+                // SAFETY: the other buffer is read in this round.
+                unsafe { bring_tile::<E, SPLIT>(dy, x, product, &layout, &part, tile, round % 2, some) };
+                (tile, round) = (tile + 1, round + 1);
             }
-        } else {
+            block += grid_dim_x();
+        }
+        sync_threads();
+    } else {
+        sync_threads();
+        while block < product.blocks {
+            let part = Part::new(product, block, block_rows, block_columns);
+            let tap = part.first_tap + warp_tap;
+            let distance = patch.tap(if tap < product.taps { tap } else { 0 }) * pitch_x;
             let mut sums = [[[0.0; 4]; 8]; M];
-            while tile <= end {
+            let mut tile = part.start;
+            while tile < part.end {
                 sync_threads();
-                let buffer = (tile - start + 1) % 2;
-                let base = layout.buffers + buffer * layout.buffer;
+                let base = layout.buffers + round % 2 * layout.buffer;
                 let rows = base + layout.dy + warp_row * 16 * M as u32 * element;
-                let met = layout.met + buffer * pixels * 4;
-                let mut step = if tile > start { 0 } else { pixels };
+                let met = round % 2 * pixels * 4;
+                let mut step = 0;
                 while step < pixels {
                     // SAFETY: the buffer and the table were complete before the barrier; all lanes are here.
                     unsafe {
@@ -171,112 +168,164 @@ unsafe fn gradient<E: Factor, const M: usize, const SPLIT: bool>(
                     }
                     step += 32 / element;
                 }
-                tile += 1;
+                (tile, round) = (tile + 1, round + 1);
             }
             if tap < product.taps {
-                let row = first_row + warp_row * 16 * M as u32;
-                let column = first_column + warp_column * WARP_CHANNELS;
+                let row = part.first_row + warp_row * 16 * M as u32;
+                let column = part.first_column + warp_column * WARP_CHANNELS;
                 // SAFETY: the elements lie in the run's sums, and no other thread has them.
-                unsafe { store(partial, product, rest, [row, column, tap], &sums) };
+                unsafe { store(partial, product, part.sums, [row, column, tap], &sums) };
             }
+            block += grid_dim_x();
         }
     }
 }
 
-/// What the gathering warps of a block bring: the channels, the tile and the buffer.
+/// A block's work: channels of dy and of x, taps, and a run of tiles.
+#[derive(Clone, Copy)]
 struct Part {
     group: u32,
     first_row: u32,
     first_column: u32,
-    place: Place,
-    buffer: u32,
+    rows: u32,
+    columns: u32,
+    first_tap: u32,
+    start: u32,
+    end: u32,
+    /// The number of the run's and group's sums.
+    sums: u32,
 }
 
-/// Gathers a tile's entries of x and pixels of dy, a thread 64 channels of one at a time, and
-/// notes where the pixels' entries lie.
+impl Part {
+    #[inline(always)]
+    fn new(product: &PatchGradient, block: u32, rows: u32, columns: u32) -> Self {
+        let (rest, row_block) = product.row_blocks.divmod(block);
+        let (rest, column_block) = product.column_blocks.divmod(rest);
+        let (sums, tap_block) = product.tap_blocks.divmod(rest);
+        let (run, group) = product.groups.divmod(sums);
+        let start = run * product.run;
+        let left = product.pixel_tiles - start;
+        Self {
+            group,
+            first_row: row_block * rows,
+            first_column: column_block * columns,
+            rows,
+            columns,
+            first_tap: tap_block * product.block_taps,
+            start,
+            end: start + if left < product.run { left } else { product.run },
+            sums,
+        }
+    }
+}
+
+/// Brings a tile's x and dy, and notes where the pixels' entries lie.
 ///
 /// # Safety
 /// As for [`gradient`]; the threads, numbered from 0, are the only ones that touch the buffer until the next barrier.
 #[inline(always)]
-unsafe fn bring<E: Factor, const SPLIT: bool>(
+unsafe fn bring_tile<E: Factor, const SPLIT: bool>(
     dy: *const E,
     x: *const E,
     product: &PatchGradient,
-    layout: Layout,
+    layout: &Layout,
     part: &Part,
-    thread: u32,
-    threads: u32,
+    tile: u32,
+    buffer: u32,
+    [thread, threads]: [u32; 2],
 ) {
-    let (patch, place) = (&product.patch, part.place);
-    let (entries, pixels) = (patch.entries.divisor(), product.pixels.divisor());
+    let pixels = product.pixels.divisor();
+    let place = product.x.place(tile);
     let mut index = thread;
     while index < pixels {
-        // SAFETY: the table was filled before a barrier; the place is this thread's until the next.
-        unsafe {
-            let pixel = unpack(shared_load((entries + index) * 8 + 4));
-            let met = if patch.counts(place, pixel) { patch.met(pixel) * layout.pitch_x } else { NOWHERE };
-            shared_store(layout.met + (part.buffer * pixels + index) * 4, met);
-        }
+        let pixel = product.x.pixel(index);
+        let met =
+            if product.x.counts(place, pixel) { product.x.met(pixel) * layout.pitch_x } else { NOWHERE };
+        // SAFETY: the place is this thread's until the next barrier.
+        unsafe { shared_store((buffer * pixels + index) * 4, met) };
         index += threads;
     }
-    let of_x = entries * product.warp_columns.divisor();
-    let all = of_x + pixels * product.warp_rows.divisor();
-    let to = layout.buffers + part.buffer * layout.buffer;
-    let mut item = thread;
-    while item < all {
-        let is_x = item < of_x;
-        let (chunk, index) = pick(is_x, patch.entries.divmod(item), product.pixels.divmod(item - of_x));
-        let table = pick(is_x, index, entries + index) * 8;
-        // SAFETY: the table was filled before a barrier.
-        let (offset, packed): (i32, u32) = unsafe { (shared_load(table), shared_load(table + 4)) };
-        let pixel = unpack(packed);
-        let entry = Entry { n: pixel.n, h: pixel.y as i32, w: pixel.x as i32 };
-        let inside = pick(is_x, patch.inside(place, entry), patch.counts(place, pixel));
-        let first = chunk * WARP_CHANNELS + pick(is_x, part.first_column, part.first_row);
-        let channels = pick(is_x, product.channels, product.rows);
-        let live = if inside & (first < channels) { channels - first } else { 0 };
-        let step = pick(is_x, patch.channel, product.dy_channel);
-        let at = i64::from(place.n) * pick(is_x, patch.image, product.dy_image)
-            + i64::from(part.group * channels + first) * i64::from(step)
-            + i64::from(pick(is_x, place.h, place.y as i32)) * i64::from(pick(is_x, patch.w, product.dy_row))
-            + i64::from(pick(is_x, place.w, place.x as i32))
-            + i64::from(offset);
-        let from = pick(is_x, x, dy).wrapping_offset(at as isize);
-        let row = pick(is_x, index * layout.pitch_x, layout.dy + index * layout.pitch_dy);
-        let row = to + row + chunk * WARP_CHANNELS * size_of::<E>() as u32;
-        let gather = |v: u32| {
-            let before = v * vector::<E>();
-            let left = if live > before { live - before } else { 0 };
-            let from = from.wrapping_offset(before as isize * step as isize);
-            // SAFETY: the element lies in the image, or the pixel in dy, and so many channels are the group's.
-            unsafe {
-                if SPLIT {
-                    gather_vector::<E, false>(from, step, left)
-                } else {
-                    gather_vector::<E, true>(from, step, left)
-                }
-            }
-        };
-        let (mut v, end) = (0, opaque(WARP_CHANNELS / vector::<E>()));
-        while v < end {
-            let vectors = [gather(v), gather(v + 1), gather(v + 2), gather(v + 3)];
-            let mut u = 0;
-            while u < 4 {
-                // SAFETY: each place belongs to one thread.
-                unsafe { shared_store16(row + (v + u) * 16, vectors[u as usize]) };
-                u += 1;
-            }
-            v += 4;
-        }
-        item += threads;
+    let base = layout.buffers + buffer * layout.buffer;
+    let at_x = |entry: u32, group: u32| base + entry * layout.pitch_x + group * 16;
+    let at_dy = |entry: u32, group: u32| base + layout.dy + entry * layout.pitch_dy + group * 16;
+    // SAFETY: by this function's contract.
+    unsafe {
+        let some = [thread, threads];
+        let first = [part.first_column, part.columns, product.channels];
+        bring_channels::<E, SPLIT>(x, &product.x, layout.reads_x, place, part.group, first, some, at_x);
+        let first = [part.first_row, part.rows, product.rows];
+        bring_channels::<E, SPLIT>(
+            dy,
+            &product.dy,
+            layout.reads_dy,
+            product.dy.place(tile),
+            part.group,
+            first,
+            some,
+            at_dy,
+        );
     }
 }
 
-/// One of two values that are both at hand. A branch would have the compiler choose between places in the parameters,
-/// for which they would have to lie in memory.
+/// Brings `count` channels of a tile from channel `first` of a group's `channels` on.
+///
+/// # Safety
+/// As for [`bring_tile`].
 #[inline(always)]
-fn pick<T>(first: bool, yes: T, no: T) -> T {
-    if first { yes } else { no }
+unsafe fn bring_channels<E: Factor, const SPLIT: bool>(
+    image: *const E,
+    patch: &Patch,
+    table: u32,
+    place: Place,
+    group: u32,
+    [first, count, channels]: [u32; 3],
+    some: [u32; 2],
+    at: impl Fn(u32, u32) -> u32,
+) {
+    let from = image.wrapping_offset(
+        (i64::from(place.n) * patch.image + i64::from(group * channels + first) * i64::from(patch.channel))
+            as isize,
+    );
+    let live = if first < channels { channels - first } else { 0 };
+    let extents = [live, count / vector::<E>()];
+    // SAFETY: by this function's contract.
+    unsafe {
+        if SPLIT {
+            bring::<E, false, 3>(patch, table, place, from, extents, some, at);
+        } else {
+            bring::<E, true, 3>(patch, table, place, from, extents, some, at);
+        }
+    }
+}
+
+/// Fills what no tile brings: in both buffers, the entry of zeros and the pixels behind a tile's last.
+///
+/// # Safety
+/// The launch gave room for them.
+#[inline(always)]
+unsafe fn fill_zeros(product: &PatchGradient, layout: &Layout, thread: u32, threads: u32) {
+    let mut at = layout.buffers + thread * 16;
+    let zeros = layout.zeros;
+    let tail = layout.dy + product.dy.entries.divisor() * layout.pitch_dy;
+    let mut offset = thread * 16;
+    while offset < layout.pitch_x {
+        // SAFETY: by this function's contract.
+        unsafe {
+            shared_store16(layout.buffers + zeros + offset, [0; 4]);
+            shared_store16(layout.buffers + layout.buffer + zeros + offset, [0; 4]);
+        }
+        offset += threads * 16;
+    }
+    at += tail;
+    let end = layout.buffers + layout.buffer;
+    while at < end {
+        // SAFETY: by this function's contract.
+        unsafe {
+            shared_store16(at, [0; 4]);
+            shared_store16(at + layout.buffer, [0; 4]);
+        }
+        at += threads * 16;
+    }
 }
 
 /// Stores a warp's part of dw to the sums of run and group `part`.
@@ -295,70 +344,19 @@ unsafe fn store<const M: usize>(
     let mut i = 0;
     while i < 2 * M as u32 {
         let row = row + lane / 4 + i * 8;
-        let base = (i64::from(part) * i64::from(product.rows) + i64::from(row)) * i64::from(product.channels);
+        let line = (i64::from(part) * i64::from(product.taps) + i64::from(tap)) * i64::from(product.rows);
+        let base = (line + i64::from(row)) * i64::from(product.channels);
         let mut j = 0;
         while j < 16 {
             let column = column + lane % 4 * 2 + j / 2 * 8 + j % 2;
             if row < product.rows && column < product.channels {
-                let at = (base + i64::from(column)) * i64::from(product.taps) + i64::from(tap);
                 let sum = sums[i as usize / 2][j as usize / 2][(i % 2 * 2 + j % 2) as usize];
                 // SAFETY: by this function's contract.
-                unsafe { *partial.wrapping_offset(at as isize) = sum };
+                unsafe { *partial.wrapping_offset((base + i64::from(column)) as isize) = sum };
             }
             j += 1;
         }
         i += 1;
-    }
-}
-
-/// A place in a tile in one word: the table's second.
-#[inline(always)]
-fn pack(n: u32, y: u32, x: u32) -> u32 {
-    (n << 24) | (y << 12) | x
-}
-
-#[inline(always)]
-fn unpack(word: u32) -> Pixel {
-    Pixel { n: word >> 24, y: (word >> 12) & 0xfff, x: word & 0xfff }
-}
-
-/// Fills the tables, an offset and a place for each entry and each pixel, and the zeros of both buffers.
-///
-/// # Safety
-/// The launch gave room for them.
-#[inline(always)]
-unsafe fn fill_tables(product: &PatchGradient, layout: Layout, thread: u32, threads: u32) {
-    let patch = &product.patch;
-    let (entries, pixels) = (patch.entries.divisor(), product.pixels.divisor());
-    let mut index = thread;
-    while index < entries + pixels {
-        let (offset, place) = if index < entries {
-            let entry = patch.entry(index);
-            let offset = i64::from(entry.n) * patch.image + i64::from(entry.h * patch.w + entry.w);
-            (offset as i32, pack(entry.n, entry.h as u32, entry.w as u32))
-        } else {
-            let pixel = patch.pixel(index - entries);
-            let inside = i64::from(pixel.y) * i64::from(product.dy_row) + i64::from(pixel.x);
-            let offset = i64::from(pixel.n) * product.dy_image + inside;
-            // Those behind the tile's last have an image that no tile has.
-            let n = if pixel.n < patch.tile_n { pixel.n } else { 0xff };
-            (offset as i32, pack(n, pixel.y, pixel.x))
-        };
-        // SAFETY: by this function's contract.
-        unsafe {
-            shared_store(index * 8, offset);
-            shared_store(index * 8 + 4, place);
-        }
-        index += threads;
-    }
-    let mut at = thread * 16;
-    while at < layout.pitch_x {
-        // SAFETY: by this function's contract.
-        unsafe {
-            shared_store16(layout.buffers + layout.zeros + at, [0; 4]);
-            shared_store16(layout.buffers + layout.buffer + layout.zeros + at, [0; 4]);
-        }
-        at += threads * 16;
     }
 }
 
@@ -439,6 +437,6 @@ entry! { sm_80 single conv2d_patch_dw {
     args(dy: *mut E, x: *mut E, partial: *mut f32)
     hidden(described: PatchGradient)
     constants()
-    barriers(2)
+    barriers(4)
     threads(384, 1)
 } }

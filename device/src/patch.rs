@@ -2,10 +2,12 @@
 //!
 //! A tile is `tile_n × tile_h × tile_w` pixels of as many images, rows and columns; its patch is every image position
 //! that a tap of one of them reads, its entries. Read once from the image, it serves all taps: tap by tap, a pixel's
-//! entry moves by the same distance for all pixels. Columns that lie a stride apart are neighbours in an entry row
+//! entry moves by the same distance for all pixels. An entry has its channels fastest, in vectors of 16 bytes. Columns that lie a stride apart are neighbours in an entry row
 //! (it holds one phase of the stride after the other), so that neighbouring pixels read neighbouring entries.
 
 use crate::divmod::FastDivmod;
+use crate::gpu::{load_if, load16_if, pick_bytes, shared_load16, shared_store16, to_tf32};
+use crate::mma::{Factor, gather_vector, vector};
 
 /// How tiles of pixels meet an image.
 #[repr(C)]
@@ -29,7 +31,7 @@ pub struct Patch {
     pub between_w: i32,
     /// Image rows between entry rows.
     pub grid_h: i32,
-    /// Image columns between the columns of a phase, over the phases.
+    /// Image columns between columns.
     pub grid_w: i32,
     /// Entry rows between pixel rows.
     pub step_h: u32,
@@ -49,6 +51,12 @@ pub struct Patch {
     pub tap_start_h: i32,
     /// The column of tap 0's first pixel, before columns are parted into phases.
     pub tap_start_w: i32,
+    /// Whether four columns can be read together: rows of the image and of entries begin and end on such boundaries.
+    pub wide: u32,
+    /// Divides by what is read at a time, a column or four, in a row.
+    pub row_reads: FastDivmod,
+    /// Divides by reads of a tile.
+    pub reads: FastDivmod,
     /// Divides by taps in a row.
     pub taps_w: FastDivmod,
     /// Divides by entries of a tile.
@@ -131,6 +139,15 @@ impl Patch {
         Pixel { n, y, x }
     }
 
+    /// The pixel behind another.
+    #[inline(always)]
+    pub fn next(&self, pixel: Pixel) -> Pixel {
+        let Pixel { n, y, x } = pixel;
+        let (y, x) = if x + 1 == self.tile_w.divisor() { (y + 1, 0) } else { (y, x + 1) };
+        let (n, y) = if y == self.tile_h.divisor() { (n + 1, 0) } else { (n, y) };
+        Pixel { n, y, x }
+    }
+
     /// Whether a pixel belongs to the result: the last tiles reach beyond it.
     #[inline(always)]
     pub fn counts(&self, place: Place, pixel: Pixel) -> bool {
@@ -156,13 +173,14 @@ impl Patch {
         row as u32 * self.columns.divisor() + phase * self.phase_columns.divisor() + along
     }
 
-    /// Entry number `index` of a tile.
+    /// The image position of entry number `index` of a tile.
     #[inline(always)]
     pub fn entry(&self, index: u32) -> Entry {
-        let (rest, column) = self.columns.divmod(index);
+        let (rest, place) = self.columns.divmod(index);
         let (n, row) = self.rows.divmod(rest);
-        let (phase, along) = self.phase_columns.divmod(column);
-        Entry { n, h: row as i32 * self.grid_h, w: along as i32 * self.grid_w + phase as i32 }
+        let (phase, along) = self.phase_columns.divmod(place);
+        let column = along * self.phases.divisor() + phase;
+        Entry { n, h: row as i32 * self.grid_h, w: column as i32 * self.grid_w }
     }
 
     /// Whether an entry lies in the image.
@@ -174,11 +192,190 @@ impl Patch {
             & (((place.w + entry.w) as u32) < self.w as u32)
     }
 
-    /// Elements from the tile's first image to an entry.
+    /// Elements from the tile's first image to an entry; tiles have fewer than 2³¹.
     #[inline(always)]
-    pub fn offset(&self, place: Place, entry: Entry) -> i64 {
-        i64::from(entry.n) * self.image
-            + i64::from(place.h + entry.h) * i64::from(self.w)
-            + i64::from(place.w + entry.w)
+    pub fn offset(&self, place: Place, entry: Entry) -> i32 {
+        entry.n as i32 * self.image as i32 + (place.h + entry.h) * self.w + place.w + entry.w
+    }
+
+    /// Fills the table of reads: for each its element from the tile's first, its place from the tile's, and its first
+    /// entry. Only the tile's place changes from tile to tile.
+    ///
+    /// # Safety
+    /// The launch gave 16 bytes a read from `table` on, a multiple of 16; a barrier follows.
+    #[inline(always)]
+    pub unsafe fn fill_reads(&self, table: u32, [thread, threads]: [u32; 2]) {
+        let mut read = thread;
+        while read < self.reads.divisor() {
+            let (rest, along) = self.row_reads.divmod(read);
+            let (n, row) = self.rows.divmod(rest);
+            let column = if self.wide != 0 { along * 4 } else { along };
+            let (h, w) = (row as i32 * self.grid_h, column as i32 * self.grid_w);
+            let offset = n as i32 * self.image as i32 + h * self.w + w;
+            let (along, phase) = self.phases.divmod(column);
+            let entry = rest * self.columns.divisor() + phase * self.phase_columns.divisor() + along;
+            let packed = (n << 24) | ((h as u32) << 12) | w as u32;
+            // SAFETY: by this function's contract.
+            unsafe { shared_store16(table + read * 16, [offset as u32, packed, entry, 0]) };
+            read += threads;
+        }
+    }
+
+    /// Entries from a read's first to its column `v`. A stride of several columns divides four.
+    #[inline(always)]
+    fn beside(&self, v: u32) -> u32 {
+        let (along, phase) = self.phases.divmod(v);
+        phase * self.phase_columns.divisor() + along
+    }
+}
+
+/// What a thread reads at a time.
+#[derive(Clone, Copy)]
+struct Read {
+    /// Elements from the tile's first.
+    offset: i64,
+    /// Channels that are there.
+    live: u32,
+    /// The first entry, and which vector of it.
+    entry: u32,
+    group: u32,
+}
+
+/// Brings a tile's patch to shared memory, `groups` vectors of channels an entry, those beyond `live` channels zero.
+/// `at` gives the place of an entry's vector. A thread has `UNITS` reads of four columns, or twice as many of one, in
+/// flight.
+///
+/// # Safety
+/// `from` is the tile's first image and channel, valid as `patch` and `live` say; `table` was filled by
+/// [`fill_reads`](Patch::fill_reads) before a barrier. The threads, numbered from 0, are the only ones that touch the
+/// patch until the next barrier, and the launch gave room for it.
+#[inline(always)]
+pub unsafe fn bring<E: Factor, const ROUND: bool, const UNITS: usize>(
+    patch: &Patch,
+    table: u32,
+    place: Place,
+    from: *const E,
+    [live, groups]: [u32; 2],
+    [thread, threads]: [u32; 2],
+    at: impl Fn(u32, u32) -> u32,
+) {
+    let all = patch.reads.divisor() * groups;
+    let from = from.wrapping_offset(place.h as isize * patch.w as isize + place.w as isize);
+    let read = |unit: u32| {
+        let (group, read) = patch.reads.divmod(unit);
+        // SAFETY: the table was filled before a barrier.
+        let [offset, packed, entry, _] = unsafe { shared_load16(table + read * 16) };
+        let first = group * vector::<E>();
+        let left = if live > first { live - first } else { 0 };
+        let inside = (place.n + (packed >> 24) < patch.batch)
+            & ((place.h as u32).wrapping_add((packed >> 12) & 0xfff) < patch.h as u32)
+            & ((place.w as u32).wrapping_add(packed & 0xfff) < patch.w as u32);
+        Read {
+            offset: i64::from(first) * i64::from(patch.channel) + i64::from(offset as i32),
+            live: if inside { left } else { 0 },
+            entry,
+            group,
+        }
+    };
+    let mut unit = thread;
+    if patch.wide != 0 {
+        let beside = [0, patch.beside(1), patch.beside(2), patch.beside(3)];
+        while unit < all {
+            let mut vectors = [[[0; 4]; 4]; UNITS];
+            let mut places = [(0, 0); UNITS];
+            let mut u = 0;
+            while u < UNITS {
+                let unit = unit + u as u32 * threads;
+                if unit < all {
+                    let read = read(unit);
+                    places[u] = (read.entry, read.group);
+                    // SAFETY: the four columns lie in the image, and so many channels are there.
+                    vectors[u] = unsafe {
+                        gather_square::<E, ROUND>(
+                            from.wrapping_offset(read.offset as isize),
+                            patch.channel,
+                            read.live,
+                        )
+                    };
+                }
+                u += 1;
+            }
+            u = 0;
+            while u < UNITS {
+                if unit + (u as u32 * threads) < all {
+                    let (entry, group) = places[u];
+                    let mut v = 0;
+                    while v < 4 {
+                        // SAFETY: each place belongs to one thread.
+                        unsafe { shared_store16(at(entry + beside[v], group), vectors[u][v]) };
+                        v += 1;
+                    }
+                }
+                u += 1;
+            }
+            unit += UNITS as u32 * threads;
+        }
+    } else {
+        while unit < all {
+            let mut vectors = [[[0; 4]; 2]; UNITS];
+            let mut places = [[(0, 0); 2]; UNITS];
+            let mut u = 0;
+            while u < 2 * UNITS {
+                let unit = unit + u as u32 * threads;
+                if unit < all {
+                    let read = read(unit);
+                    places[u / 2][u % 2] = (read.entry, read.group);
+                    // SAFETY: the column lies in the image, and so many channels are there.
+                    vectors[u / 2][u % 2] = unsafe {
+                        gather_vector::<E, ROUND>(
+                            from.wrapping_offset(read.offset as isize),
+                            patch.channel,
+                            read.live,
+                        )
+                    };
+                }
+                u += 1;
+            }
+            u = 0;
+            while u < 2 * UNITS {
+                if unit + (u as u32 * threads) < all {
+                    let (entry, group) = places[u / 2][u % 2];
+                    // SAFETY: each place belongs to one thread.
+                    unsafe { shared_store16(at(entry, group), vectors[u / 2][u % 2]) };
+                }
+                u += 1;
+            }
+            unit += 2 * UNITS as u32 * threads;
+        }
+    }
+}
+
+/// Four columns' vectors, from channels that lie `step` elements apart, the first `live` of them; the rest are zero.
+///
+/// # Safety
+/// Four elements of each live channel are valid for reads of global memory, and lie on their boundary.
+#[inline(always)]
+unsafe fn gather_square<E: Factor, const ROUND: bool>(from: *const E, step: i32, live: u32) -> [[u32; 4]; 4] {
+    let at = |c: u32| from.wrapping_offset(c as isize * step as isize);
+    if size_of::<E>() == 2 {
+        // SAFETY: by this function's contract.
+        let load = |c: u32| unsafe { load_if(c < live, at(c).cast::<u64>(), 0) };
+        let rows: [u64; 8] = [load(0), load(1), load(2), load(3), load(4), load(5), load(6), load(7)];
+        let word = |v: u32, pair: usize| {
+            let [a, b] = [rows[2 * pair], rows[2 * pair + 1]].map(|row| (row >> (v / 2 * 32)) as u32);
+            pick_bytes(a, b, if v.is_multiple_of(2) { 0x5410 } else { 0x7632 })
+        };
+        let vector = |v: u32| [word(v, 0), word(v, 1), word(v, 2), word(v, 3)];
+        [vector(0), vector(1), vector(2), vector(3)]
+    } else {
+        // SAFETY: by this function's contract.
+        let load = |c: u32| unsafe { load16_if(c < live, at(c).cast()) };
+        let rows = [load(0), load(1), load(2), load(3)];
+        let word = |v: usize, c: usize| {
+            let word = rows[c][v];
+            if ROUND { to_tf32(f32::from_bits(word)).to_bits() } else { word }
+        };
+        let vector = |v: usize| [word(v, 0), word(v, 1), word(v, 2), word(v, 3)];
+        [vector(0), vector(1), vector(2), vector(3)]
     }
 }

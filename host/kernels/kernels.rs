@@ -381,6 +381,8 @@ pub static KERNELS: &[KernelInfo] = &[
         args: &[Param { name: "partial", ty: "*mut f32" }, Param { name: "dw", ty: "*mut E" }],
         hidden: &[
             Param { name: "len", ty: "u64" },
+            Param { name: "plane", ty: "FastDivmod" },
+            Param { name: "taps", ty: "FastDivmod" },
             Param { name: "runs", ty: "u32" },
             Param { name: "accumulate", ty: "u32" },
         ],
@@ -495,9 +497,9 @@ pub static KERNELS: &[KernelInfo] = &[
         ],
     },
     KernelInfo {
-        name: "conv2d_patch_128",
+        name: "conv2d_patch",
         family: Family::Single,
-        source: include_str!("conv2d_patch_128/source.rs"),
+        source: include_str!("conv2d_patch/source.rs"),
         args: &[
             Param { name: "source", ty: "*mut E" },
             Param { name: "packed", ty: "*mut E" },
@@ -506,26 +508,9 @@ pub static KERNELS: &[KernelInfo] = &[
         hidden: &[Param { name: "described", ty: "PatchProduct" }],
         constants: &[],
         modules: &[
-            Module { kind: "f16", target: "sm_80", ptx: include_str!("conv2d_patch_128/f16.ptx") },
-            Module { kind: "bf16", target: "sm_80", ptx: include_str!("conv2d_patch_128/bf16.ptx") },
-            Module { kind: "f32", target: "sm_80", ptx: include_str!("conv2d_patch_128/f32.ptx") },
-        ],
-    },
-    KernelInfo {
-        name: "conv2d_patch_64",
-        family: Family::Single,
-        source: include_str!("conv2d_patch_64/source.rs"),
-        args: &[
-            Param { name: "source", ty: "*mut E" },
-            Param { name: "packed", ty: "*mut E" },
-            Param { name: "out", ty: "*mut E" },
-        ],
-        hidden: &[Param { name: "described", ty: "PatchProduct" }],
-        constants: &[],
-        modules: &[
-            Module { kind: "f16", target: "sm_80", ptx: include_str!("conv2d_patch_64/f16.ptx") },
-            Module { kind: "bf16", target: "sm_80", ptx: include_str!("conv2d_patch_64/bf16.ptx") },
-            Module { kind: "f32", target: "sm_80", ptx: include_str!("conv2d_patch_64/f32.ptx") },
+            Module { kind: "f16", target: "sm_80", ptx: include_str!("conv2d_patch/f16.ptx") },
+            Module { kind: "bf16", target: "sm_80", ptx: include_str!("conv2d_patch/bf16.ptx") },
+            Module { kind: "f32", target: "sm_80", ptx: include_str!("conv2d_patch/f32.ptx") },
         ],
     },
     KernelInfo {
@@ -546,9 +531,9 @@ pub static KERNELS: &[KernelInfo] = &[
         ],
     },
     KernelInfo {
-        name: "conv2d_patch_split_64",
+        name: "conv2d_patch_split",
         family: Family::F32,
-        source: include_str!("conv2d_patch_split_64/source.rs"),
+        source: include_str!("conv2d_patch_split/source.rs"),
         args: &[
             Param { name: "source", ty: "*mut E" },
             Param { name: "packed", ty: "*mut E" },
@@ -556,9 +541,7 @@ pub static KERNELS: &[KernelInfo] = &[
         ],
         hidden: &[Param { name: "described", ty: "PatchProduct" }],
         constants: &[],
-        modules: &[
-            Module { kind: "f32", target: "sm_80", ptx: include_str!("conv2d_patch_split_64/f32.ptx") },
-        ],
+        modules: &[Module { kind: "f32", target: "sm_80", ptx: include_str!("conv2d_patch_split/f32.ptx") }],
     },
     KernelInfo {
         name: "conv2d_taps_64",

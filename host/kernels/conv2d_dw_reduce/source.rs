@@ -1,4 +1,5 @@
-/// Adds the runs' partial sums of dw in their order, and stores or adds the total.
+/// Adds the runs' partial sums of dw in their order, and stores or adds the total. Taps may lie outside the channels in
+/// the sums, `[group][tap][plane]`, where dw is `[group][plane][tap]`.
 ///
 /// # Safety
 /// `partial` is valid for reads of `runs · len` elements, `dw` for reads and writes of `len`; they do not
@@ -8,11 +9,16 @@ pub unsafe fn conv2d_dw_reduce<E: Num<Acc = f32>>(
     partial: *mut f32,
     dw: *mut E,
     len: u64,
+    plane: FastDivmod,
+    taps: FastDivmod,
     runs: u32,
     accumulate: u32,
     block: i32,
 ) {
     for_each_index(len, block, |index| {
+        let (rest, place) = plane.divmod(index as u32);
+        let (group, tap) = taps.divmod(rest);
+        let to = (group * plane.divisor() + place) * taps.divisor() + tap;
         let mut sum = 0.0;
         let mut first = 0;
         while first < runs {
@@ -50,6 +56,6 @@ pub unsafe fn conv2d_dw_reduce<E: Num<Acc = f32>>(
             first += 16;
         }
         // SAFETY: `index < len`, and no other thread has this index.
-        unsafe { put(dw.add(index as usize), sum, accumulate) };
+        unsafe { put(dw.add(to as usize), sum, accumulate) };
     });
 }

@@ -3,7 +3,7 @@
 use crate::divmod::{fast_divmod, fast_divmod64};
 
 /// Room for the parameters of any kernel: the largest has 28, in 288 bytes.
-const PARAM_BYTES: usize = 448;
+const PARAM_BYTES: usize = 640;
 const PARAM_COUNT: usize = 40;
 
 /// The parameters of a launch, packed as the entry point lays them out.

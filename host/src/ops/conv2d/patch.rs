@@ -12,12 +12,21 @@ const MAX_BLOCK_TAPS: i64 = 9;
 /// Pixels of a tile.
 const BN: i64 = 128;
 
-/// Bytes of a chunk of channels, and from one row of the filter to the next in shared memory.
-const CHUNK: i64 = 64;
-const PITCH: i64 = CHUNK + 16;
+/// Channels of a block's tile, and its threads.
+const ROWS: i64 = 64;
+const THREADS: u32 = 256;
 
-/// Bytes of the tables of taps and pixels.
-const TABLES: i64 = MAX_TAPS * 8 + BN * 8;
+/// Bytes of a chunk of channels.
+const CHUNK: i64 = 64;
+
+/// Bytes of the table of taps.
+const TABLE: i64 = MAX_TAPS * 8;
+
+/// Taps of chunks that are brought to shared memory together.
+const ROUND: i64 = 9;
+
+/// Shared memory of a block, so that a multiprocessor has room for two.
+const SHARED: i64 = 112 << 10;
 
 /// Channels that a warp of wgrad takes on either side.
 const WARP: i64 = 64;
@@ -51,20 +60,24 @@ struct Span {
 }
 
 impl Span {
-    fn new(axis: &Axis, pixels: i64) -> Self {
+    /// `wide` spans begin and end on multiples of four.
+    fn new(axis: &Axis, pixels: i64, wide: bool) -> Self {
         let reach = axis.taps - 1;
         // Between the pixels of a single tap lies nothing that is read.
         let (grid, step) = if reach == 0 { (axis.step, 1) } else { (1, axis.step) };
         let back = if axis.tap < 0 { reach } else { 0 };
+        let start = axis.start - back;
+        let lead = if wide { start.rem_euclid(4) } else { 0 };
+        let entries = (pixels - 1) * step + reach + 1 + lead;
         Self {
             pixels,
-            entries: (pixels - 1) * step + reach + 1,
+            entries: if wide { ceil(entries, 4) * 4 } else { entries },
             grid,
             step,
-            start: axis.start - back,
+            start: start - lead,
             between: pixels * axis.step,
             tap: axis.tap,
-            tap_start: back,
+            tap_start: back + lead,
         }
     }
 }
@@ -75,9 +88,24 @@ struct Tile {
     images: i64,
     y: Span,
     x: Span,
+    /// Whether columns are read four at a time.
+    wide: bool,
 }
 
 impl Tile {
+    fn new(axes: &[Axis; 2], [images, height, width]: [i64; 3], wide: bool) -> Self {
+        let [y, x] = axes;
+        // Every tile must begin on a boundary, and so must what a phase of the stride leaves.
+        let even = |span: &Span| {
+            let single = span.pixels >= x.pixels;
+            span.grid == 1 && matches!(span.step, 1 | 2 | 4) && (single || span.between % 4 == 0)
+        };
+        let narrow = Span::new(x, width, false);
+        let wide = wide && x.source % 4 == 0 && even(&narrow);
+        let x = if wide { Span::new(x, width, true) } else { narrow };
+        Self { images, y: Span::new(y, height, false), x, wide }
+    }
+
     fn pixels(&self) -> i64 {
         self.images * self.y.pixels * self.x.pixels
     }
@@ -87,15 +115,29 @@ impl Tile {
         ceil(self.x.entries, self.x.step)
     }
 
+    /// Reads that bring a row's entries, and the whole tile's.
+    fn row_reads(&self) -> i64 {
+        self.columns() / if self.wide { 4 } else { 1 }
+    }
+
+    fn reads(&self) -> i64 {
+        self.images * self.y.entries * self.row_reads()
+    }
+
+    /// Entries of a row.
+    fn columns(&self) -> i64 {
+        self.x.step * self.phase_columns()
+    }
+
     fn entries(&self) -> i64 {
-        self.images * self.y.entries * self.x.step * self.phase_columns()
+        self.images * self.y.entries * self.columns()
     }
 
     /// What it costs to move a tile's entries and pixels, in pixels multiplied with one tap. Memory gives out 32 bytes
     /// at least, so that short rows cost as much as these.
     fn moved(&self) -> i64 {
         const SHORTEST: i64 = 16;
-        let row = (self.x.step * self.phase_columns()).max(SHORTEST);
+        let row = self.columns().max(SHORTEST);
         self.images * (self.y.entries * row + self.y.pixels * self.x.pixels.max(SHORTEST))
     }
 
@@ -103,12 +145,14 @@ impl Tile {
         ceil(b, self.images) * ceil(y.pixels, self.y.pixels) * ceil(x.pixels, self.x.pixels)
     }
 
-    /// The tile of at most `limit` pixels that costs least of those that fit.
+    /// The tile of at most `limit` pixels that costs least of those that fit. `wide` says whether the image lies on a
+    /// boundary of four elements.
     fn choose(
         b: i64,
         axes: &[Axis; 2],
         limit: i64,
         image: i64,
+        wide: bool,
         fits: impl Fn(&Self) -> bool,
     ) -> Option<Self> {
         let [y, x] = axes;
@@ -123,8 +167,10 @@ impl Tile {
             for height in parts(y.pixels, limit / width).take(2) {
                 let images = (limit / (width * height)).min(b).min(254);
                 for images in [1, images] {
-                    let tile = Self { images, y: Span::new(y, height), x: Span::new(x, width) };
-                    let near = tile.entries() < 4096 && images * image < (1 << 31) - (1 << 24);
+                    let tile = Self::new(axes, [images, height, width], wide);
+                    // A read's place takes twelve bits an axis.
+                    let packs = tile.y.entries * tile.y.grid < 4096 && tile.x.entries * tile.x.grid < 4096;
+                    let near = packs && tile.entries() < 4096 && images * image < (1 << 31) - (1 << 24);
                     if !near || !fits(&tile) {
                         continue;
                     }
@@ -139,24 +185,27 @@ impl Tile {
     }
 
     /// The device's `Patch`.
-    fn describe(&self, b: i64, axes: &[Axis; 2], channels: i64) -> Structure {
+    fn describe(&self, words: &mut Structure, b: i64, axes: &[Axis; 2], channels: i64) {
         let [y, x] = axes;
         let plane = i64::from(y.source) * i64::from(x.source);
-        let row = self.x.step * self.phase_columns();
-        let mut words = Structure::new();
         words.long(channels * plane).word(plane).word(i64::from(y.source)).word(i64::from(x.source));
         words.word(self.y.start).word(self.x.start).word(self.y.between).word(self.x.between);
-        // Columns of a phase lie a stride apart.
-        words.word(self.y.grid).word(self.x.grid * self.x.step).word(self.y.step);
+        words.word(self.y.grid).word(self.x.grid).word(self.y.step);
         words.word(b).word(y.pixels).word(x.pixels).word(self.images);
         words.word(self.y.tap).word(self.x.tap).word(self.y.tap_start).word(self.x.tap_start);
-        words.divisor(x.taps).divisor(self.entries()).divisor(row).divisor(self.y.entries);
+        words.word(i64::from(self.wide)).divisor(self.row_reads()).divisor(self.reads());
+        words.divisor(x.taps).divisor(self.entries()).divisor(self.columns()).divisor(self.y.entries);
         words.divisor(self.phase_columns()).divisor(self.x.step);
         words.divisor(self.x.pixels).divisor(self.y.pixels);
         words.divisor(ceil(x.pixels, self.x.pixels)).divisor(ceil(y.pixels, self.y.pixels));
         words.align(8);
-        words
     }
+}
+
+/// Whether four elements can be read together from a tensor: they lie on a boundary in every row if the rows have a
+/// multiple of four.
+fn on_boundary(m: Machine<'_>, touched: Touched) -> bool {
+    touched.address % (4 * m.dtype.size() as u64) == 0
 }
 
 /// Whether 32-bit offsets inside a batch item and a packed filter suffice.
@@ -170,9 +219,8 @@ fn small(problem: &Problem) -> bool {
     below(&[b, h, w]) && below(&[b, oh, ow]) && below(&[c_in, h, w]) && below(&[c_out, oh, ow])
 }
 
-/// How forward or dgrad runs: over which filter, and in tiles of how many channels.
+/// How forward or dgrad runs.
 pub(super) struct Product {
-    rows: i64,
     padded_rows: i64,
     chunks: i64,
     split: bool,
@@ -181,7 +229,7 @@ pub(super) struct Product {
 
 impl Product {
     /// Nothing where the kernels do not serve, or padding would cost more than they spare.
-    pub(super) fn new(problem: &Problem, m: Machine<'_>, channels: &Channels, pixels: i64) -> Option<Self> {
+    pub(super) fn new(problem: &Problem, m: Machine<'_>, channels: &Channels) -> Option<Self> {
         let float = matches!(m.dtype, DType::F16 | DType::Bf16 | DType::F32);
         let taps = problem.taps();
         if !float || m.target.capability < (8, 0) || taps > MAX_TAPS || !small(problem) {
@@ -192,16 +240,10 @@ impl Product {
         let chunks = ceil(channels.reduced, chunk_channels);
         let worth =
             channels.rows >= 16 && channels.reduced > 0 && chunks * chunk_channels <= 2 * channels.reduced;
-        // Larger tiles where they waste no rows and still give every multiprocessor work.
-        let blocks = channels.groups * ceil(pixels, BN) * ceil(channels.rows, 128);
-        let large = !split
-            && ceil(channels.rows, 128) * 2 == ceil(channels.rows, 64)
-            && blocks >= 2 * i64::from(m.target.multiprocessors);
-        let rows = if large { 128 } else { 64 };
-        let padded_rows = ceil(channels.rows, rows) * rows;
+        let padded_rows = ceil(channels.rows, ROWS) * ROWS;
         let lines = channels.groups.checked_mul(chunks)?.checked_mul(taps)?.checked_mul(padded_rows)?;
         let fits = worth && lines < 1 << 24;
-        fits.then_some(Self { rows, padded_rows, chunks, split, bytes: (lines * CHUNK) as u64 })
+        fits.then_some(Self { padded_rows, chunks, split, bytes: (lines * CHUNK) as u64 })
     }
 
     fn touched(&self, workspace: u64, access: Access) -> Touched {
@@ -231,15 +273,9 @@ impl Product {
         Launch::variant("conv2d_pack_chunks", m.dtype, &[SWEEP as i32], params, &touched, geometry)
     }
 
-    /// The tile of one residue class.
-    fn tile(&self, b: i64, axes: &[Axis; 2], image: i64) -> Option<Tile> {
-        Tile::choose(b, axes, BN, image, |tile| self.shared_bytes(tile) <= 96 << 10)
-    }
-
-    fn shared_bytes(&self, tile: &Tile) -> i64 {
-        let entries = tile.entries();
-        let front = TABLES + ceil(entries * 4, 16) * 16 + 3 * self.rows * PITCH;
-        ceil(front, 128) * 128 + 2 * entries * CHUNK
+    /// Shared memory with so many chunks and taps a round.
+    fn shared_bytes(tile: &Tile, chunks: i64, taps: i64) -> i64 {
+        ceil(TABLE + tile.reads() * 16, CHUNK) * CHUNK + 2 * chunks * CHUNK * (taps * ROWS + tile.entries())
     }
 
     /// The launch of one residue class; `Ok` without one when its result is empty, `Err` when it has no tile.
@@ -264,11 +300,25 @@ impl Product {
         let [y, x] = axes;
         let plane = i64::from(y.source) * i64::from(x.source);
         let image = channels.groups * channels.reduced * plane;
-        let tile = self.tile(b, &axes, image).ok_or(NoTile)?;
-        let row_tiles = ceil(channels.rows, self.rows);
+        // The tile matters more than how many taps a round has.
+        let all = y.taps * x.taps;
+        let wide = on_boundary(m, tensors.touched[0]);
+        let fits = |tile: &Tile| Self::shared_bytes(tile, 1, all.min(3)) <= SHARED;
+        let tile = Tile::choose(b, &axes, BN, image, wide, fits).ok_or(NoTile)?;
+        let round_taps = (ceil(all, ROUND)..=all)
+            .map(|rounds| ceil(all, rounds))
+            .find(|&taps| Self::shared_bytes(&tile, 1, taps) <= SHARED)
+            .ok_or(NoTile)?;
+        let chunks = if empty { 0 } else { self.chunks };
+        // Few taps leave room for more chunks, which make up for the barriers.
+        let most = (ROUND / round_taps).min(4).min(chunks).max(1);
+        let fits = |&chunks: &i64| Self::shared_bytes(&tile, chunks, round_taps) <= SHARED;
+        let round_chunks = (1..=most).rev().find(fits).unwrap_or(1);
+        let row_tiles = ceil(channels.rows, ROWS);
         let pixel_tiles = tile.count(b, &axes);
         let tiles = row_tiles * pixel_tiles * channels.groups;
-        let mut words = tile.describe(b, &axes, channels.groups * channels.reduced);
+        let mut words = Structure::new();
+        tile.describe(&mut words, b, &axes, channels.groups * channels.reduced);
         let [_, out_w] = tensors.out;
         let out_plane = tensors.out[0] * out_w;
         words.long(channels.groups * channels.rows * out_plane).word(out_plane);
@@ -276,28 +326,23 @@ impl Product {
         words.word(i64::from(tensors.accumulate)).word(y.taps * x.taps);
         let width = channels.filter_width;
         words.word(y.filter_start * width + x.filter_start).word(y.filter_step * width).word(x.filter_step);
-        words.word(taps).word(channels.rows).word(self.padded_rows).word(channels.reduced);
-        words
-            .word(if empty { 0 } else { self.chunks })
-            .word(tiles)
-            .divisor(row_tiles)
-            .divisor(pixel_tiles)
-            .align(8);
+        words.word(taps).word(channels.rows).word(self.padded_rows).word(channels.reduced).word(chunks);
+        words.word(round_chunks).word(round_taps);
+        words.word(tiles).divisor(row_tiles).divisor(pixel_tiles).align(8);
         let [from, _, out] = tensors.touched.map(|touched| touched.address);
         let mut params = Params::new();
         params.pointers(&[from, workspace, out]);
         params.structure(&words);
         let mut touched = *tensors.touched;
         touched[1] = self.touched(workspace, Access::Read);
-        let name = match (self.split, self.rows) {
-            (true, _) => "conv2d_patch_split_64",
-            (false, 64) => "conv2d_patch_64",
-            (false, _) => "conv2d_patch_128",
-        };
+        let name = if self.split { "conv2d_patch_split" } else { "conv2d_patch" };
+        let blocks = (if self.split { 1 } else { 2 }) * i64::from(m.target.multiprocessors);
+        // As many tiles for every block, or one less.
+        let grid = ceil(tiles, ceil(tiles, blocks));
         let geometry = Geometry {
-            grid_x: u32::try_from(tiles).map_err(|_| NoTile)?,
-            block_x: 2 * self.rows as u32,
-            shared_bytes: self.shared_bytes(&tile) as u32,
+            grid_x: u32::try_from(grid).map_err(|_| NoTile)?,
+            block_x: THREADS,
+            shared_bytes: Self::shared_bytes(&tile, round_chunks, round_taps) as u32,
         };
         Launch::variant(name, m.dtype, &[], params, &touched, geometry).map(Some).ok_or(NoTile)
     }
@@ -352,14 +397,13 @@ impl Gradient {
             let (pitch_x, pitch_dy) = (warp_columns * WARP * element + pad, warp_rows * WARP * element + pad);
             let shared = |tile: &Tile| {
                 let (entries, pixels) = (tile.entries(), ceil(tile.pixels(), depth) * depth);
-                let tables = ceil((entries + 2 * pixels) * 8, 16) * 16;
+                // Pixels of dy may be read one by one.
+                let tables = ceil(2 * pixels * 4, 16) * 16 + (tile.entries() + tile.pixels()) * 16;
                 tables + 2 * ((entries + 1) * pitch_x + pixels * pitch_dy)
             };
-            let packs =
-                |tile: &Tile| tile.y.entries * tile.y.grid < 4096 && tile.x.entries * tile.x.grid < 4096;
-            let found = [BN, BN / 2, BN / 4].into_iter().find_map(|pixels| {
-                Tile::choose(b, &axes, pixels, image, |tile| packs(tile) && shared(tile) <= limit)
-            });
+            let found = [BN, BN / 2, BN / 4]
+                .into_iter()
+                .find_map(|pixels| Tile::choose(b, &axes, pixels, image, true, |tile| shared(tile) <= limit));
             if let Some(tile) = found {
                 let (row_blocks, column_blocks) =
                     (ceil(rows, warp_rows * WARP), ceil(channels, warp_columns * WARP));
@@ -407,10 +451,16 @@ impl Gradient {
         partial: Touched,
     ) -> Option<Launch> {
         let groups = i64::from(problem.g);
-        let [oh, ow] = problem.output.map(i64::from);
         let blocks = self.row_blocks * self.column_blocks * self.tap_blocks * groups * self.runs;
-        let mut words = self.tile.describe(i64::from(problem.b), &self.axes, i64::from(problem.c_in));
-        words.long(i64::from(problem.c_out) * oh * ow).word(oh * ow).word(ow);
+        // The tile was chosen for images on a boundary; elsewhere it has fewer entries.
+        let extents = [self.tile.images, self.tile.y.pixels, self.tile.x.pixels];
+        let tile = Tile::new(&self.axes, extents, on_boundary(m, x));
+        // Pixels are entries of dy, so rows have no room for a boundary's sake.
+        let pixel_axes = [pixel_axis(problem, 0), pixel_axis(problem, 1)];
+        let pixel_tile = Tile::new(&pixel_axes, extents, on_boundary(m, dy) && extents[2] % 4 == 0);
+        let mut words = Structure::new();
+        tile.describe(&mut words, i64::from(problem.b), &self.axes, i64::from(problem.c_in));
+        pixel_tile.describe(&mut words, i64::from(problem.b), &pixel_axes, i64::from(problem.c_out));
         words.divisor(self.pixels).word(i64::from(problem.c_out_per_group()));
         words.divisor(self.warp_rows).word(i64::from(problem.c_in_per_group()));
         words.divisor(self.warp_columns).word(problem.taps());
@@ -435,6 +485,12 @@ impl Gradient {
         );
         Launch::variant("conv2d_patch_dw", m.dtype, &[], params, &[dy, x, partial], geometry)
     }
+}
+
+/// One axis of dy as wgrad reads it: a pixel is where it is.
+fn pixel_axis(problem: &Problem, i: usize) -> Axis {
+    let pixels = i64::from(problem.output[i]);
+    Axis { pixels, taps: 1, source: problem.output[i], start: 0, step: 1, ..forward_axis(problem, i) }
 }
 
 /// Shared memory that a block can ask for, by compute capability (CUDA C++ Programming Guide, "Compute Capabilities").

@@ -256,26 +256,20 @@ impl Channels {
 /// Bytes that the forward product has use for.
 pub(super) fn forward_workspace(problem: &Problem, m: Machine<'_>) -> u64 {
     let suits = suits(problem, m.dtype, problem.c_out_per_group());
-    filter_bytes(suits, problem, m, &Channels::forward(problem), pixels(problem, problem.output))
+    filter_bytes(suits, problem, m, &Channels::forward(problem))
 }
 
 /// Bytes that dgrad has use for.
 pub(super) fn input_gradient_workspace(problem: &Problem, m: Machine<'_>) -> u64 {
     let suits = suits(problem, m.dtype, problem.c_in_per_group());
-    filter_bytes(suits, problem, m, &Channels::input_gradient(problem), input_pixels(problem))
+    filter_bytes(suits, problem, m, &Channels::input_gradient(problem))
 }
 
-fn filter_bytes(suits: bool, problem: &Problem, m: Machine<'_>, channels: &Channels, pixels: i64) -> u64 {
+fn filter_bytes(suits: bool, problem: &Problem, m: Machine<'_>, channels: &Channels) -> u64 {
     if !suits {
         return 0;
     }
-    Filter::new(problem, m, channels, pixels).map_or(0, |filter| filter.bytes())
-}
-
-/// Pixels of a residue class of dgrad.
-fn input_pixels(problem: &Problem) -> i64 {
-    let [h, w] = problem.stride.map(i64::from);
-    ceil(pixels(problem, problem.image), h * w)
+    Filter::new(problem, m, channels).map_or(0, |filter| filter.bytes())
 }
 
 /// One axis of the forward product and of wgrad.
@@ -307,15 +301,7 @@ pub(super) fn forward(
     let axes = [forward_axis(problem, 0), forward_axis(problem, 1)];
     let out = problem.output.map(i64::from);
     let tensors = Tensors { touched: &touched, out, accumulate: false };
-    products(
-        problem,
-        m,
-        &Channels::forward(problem),
-        [axes].into_iter(),
-        &tensors,
-        workspace,
-        pixels(problem, problem.output),
-    )
+    products(problem, m, &Channels::forward(problem), [axes].into_iter(), &tensors, workspace)
 }
 
 /// How a product reads its filter.
@@ -328,8 +314,8 @@ enum Filter {
 
 impl Filter {
     /// The way that suits a product best, or nothing where the filter serves as it is.
-    fn new(problem: &Problem, m: Machine<'_>, channels: &Channels, pixels: i64) -> Option<Self> {
-        let chunks = Product::new(problem, m, channels, pixels).map(Self::Chunks);
+    fn new(problem: &Problem, m: Machine<'_>, channels: &Channels) -> Option<Self> {
+        let chunks = Product::new(problem, m, channels).map(Self::Chunks);
         chunks.or_else(|| Packed::new(channels, problem.taps()).map(Self::Taps))
     }
 
@@ -341,13 +327,7 @@ impl Filter {
     }
 }
 
-/// Pixels of all images.
-fn pixels(problem: &Problem, [h, w]: [i32; 2]) -> i64 {
-    i64::from(problem.b) * i64::from(h) * i64::from(w)
-}
-
-/// The packing of the filter, where it is worth it and there is a workspace, and the gathers that follow. `pixels` are
-/// those of the result.
+/// The packing of the filter, where it is worth it and there is a workspace, and the gathers that follow.
 fn products(
     problem: &Problem,
     m: Machine<'_>,
@@ -355,11 +335,9 @@ fn products(
     axes: impl Iterator<Item = [Axis; 2]> + Clone,
     tensors: &Tensors<'_>,
     workspace: Option<u64>,
-    pixels: i64,
 ) -> Option<Vec<Launch>> {
     let taps = problem.taps();
-    let filter =
-        workspace.and_then(|at| Filter::new(problem, m, channels, pixels).map(|filter| (filter, at)));
+    let filter = workspace.and_then(|at| Filter::new(problem, m, channels).map(|filter| (filter, at)));
     let mut launches = Vec::new();
     match &filter {
         Some((Filter::Chunks(product), at)) => {
@@ -367,7 +345,7 @@ fn products(
             for class in axes.clone() {
                 match product.launch(m, problem.b, class, channels, taps, tensors, *at) {
                     Ok(launch) => launches.extend(launch),
-                    Err(NoTile) => return products(problem, m, channels, axes, tensors, None, pixels),
+                    Err(NoTile) => return products(problem, m, channels, axes, tensors, None),
                 }
             }
         }
@@ -425,8 +403,7 @@ pub(super) fn input_gradient(
     let tensors = Tensors { touched: &touched, out: problem.image.map(i64::from), accumulate };
     let classes = (0..stride_h).flat_map(|h| (0..stride_w).map(move |w| (h, w)));
     let axes = classes.map(|(h, w)| [residue_axis(problem, 0, h), residue_axis(problem, 1, w)]);
-    let pixels = input_pixels(problem);
-    products(problem, m, &Channels::input_gradient(problem), axes, &tensors, workspace, pixels)
+    products(problem, m, &Channels::input_gradient(problem), axes, &tensors, workspace)
 }
 
 /// How wgrad's reduction is split.
@@ -479,16 +456,29 @@ pub(super) fn weight_gradient(
     let bytes = weight_gradient_workspace(problem, m)?;
     let volumes = problem.volumes();
     let partial = |access| Touched { name: "workspace", address: workspace, bytes, access };
-    let (sums, runs) = if let Some(gradient) = Gradient::new(problem, &volumes, m) {
+    // Sums lie tap by tap where the patch kernel leaves them, and as dw does where the other one does.
+    let (sums, runs, plane, taps) = if let Some(gradient) = Gradient::new(problem, &volumes, m) {
         let launch = gradient.launch(problem, m, [touched[0], touched[1]], partial(Access::Write))?;
-        (launch, gradient.runs())
+        let plane = i64::from(problem.c_out_per_group()) * i64::from(problem.c_in_per_group());
+        (launch, gradient.runs(), plane, problem.taps())
     } else {
         let runs = Runs::new(problem, &volumes, m.target);
-        (run_sums(problem, m, &runs, [touched[0], touched[1]], partial(Access::Write))?, runs.count)
+        (
+            run_sums(problem, m, &runs, [touched[0], touched[1]], partial(Access::Write))?,
+            runs.count,
+            volumes.w,
+            1,
+        )
     };
     let mut params = Params::new();
     params.pointers(&[workspace, touched[2].address]);
     params.long(volumes.w as u64);
+    let mut divisors = Structure::new();
+    divisors.divisor(plane);
+    params.structure(&divisors);
+    let mut divisors = Structure::new();
+    divisors.divisor(taps);
+    params.structure(&divisors);
     params.word(runs as u32);
     params.word(u32::from(accumulate));
     let second = [partial(Access::Read), touched[2]];

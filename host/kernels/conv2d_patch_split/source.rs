@@ -1,14 +1,14 @@
-/// Forward or dgrad in tiles of 128 channels.
+/// Forward or dgrad with split products.
 ///
 /// # Safety
 /// As for [`product`].
 #[inline(always)]
-pub unsafe fn conv2d_patch_128<E: Factor>(
+pub unsafe fn conv2d_patch_split<E: Factor>(
     source: *mut E,
     packed: *mut E,
     out: *mut E,
     described: PatchProduct,
 ) {
     // SAFETY: by this function's contract.
-    unsafe { product::<E, 128, false>(source, packed, out, &described) };
+    unsafe { product::<E, true>(source, packed, out, &described) };
 }
