@@ -7,6 +7,7 @@ pub use crate::constant_pad1d::{constant_pad1d_backward, constant_pad1d_forward}
 pub use crate::conv2d::{
     SUMMED, conv2d_backward, conv2d_backward_dw, conv2d_backward_dx, conv2d_forward, dw_element, dx_element,
 };
+pub use crate::conv2d_depthwise::*;
 pub use crate::conv2d_patch::*;
 pub use crate::conv2d_patch_dw::*;
 pub use crate::conv2d_tiled::*;
@@ -20,6 +21,7 @@ pub use crate::math::{Float, Real, max};
 pub use crate::mma::*;
 pub use crate::num::{Bf16, F16, Num, copy_or_add, put};
 pub use crate::patch::*;
+pub use crate::planes::*;
 pub use crate::reduce::across_block;
 pub use crate::relu::{relu_backward, relu_forward};
 pub use crate::rows::*;

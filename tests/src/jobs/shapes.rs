@@ -25,7 +25,10 @@ pub(super) fn tiled(kernel: &'static str) -> Vec<Case> {
     // The combined gradient has the kernels of the other two.
     let shapes =
         if kernel.starts_with("conv2d") && kernel != "conv2d_backward" { &CONVOLUTIONS[..] } else { &[] };
-    let cases = shapes.iter().map(|&(constants, sizes)| convolution(kernel, constants, sizes));
+    let cases = shapes
+        .iter()
+        .chain(DEPTHWISE.iter().filter(|_| !shapes.is_empty()))
+        .map(|&(constants, sizes)| convolution(kernel, constants, sizes));
     everywhere(&cases.collect::<Vec<_>>())
 }
 
@@ -152,6 +155,21 @@ pub(super) const CONVOLUTIONS: [([i32; 8], [i32; 5]); 9] = [
     ([1, 3, 1, 1, 0, 2, 1, 64], [1, 19, 130, 2, 35]),
     // Too few channels in dgrad's reduction for packing the filter.
     ([3, 3, 1, 1, 1, 1, 1, 64], [1, 66, 18, 5, 9]),
+];
+
+/// One input channel a group: rows on boundaries and off them, several planes of a tile and several tiles of a plane,
+/// every kind of step, classes without a tap, and several output channels of an input channel.
+pub(super) const DEPTHWISE: [([i32; 8], [i32; 5]); 10] = [
+    ([3, 3, 1, 1, 1, 1, 5, 64], [2, 5, 5, 16, 16]),
+    ([3, 3, 1, 1, 1, 1, 3, 64], [3, 3, 3, 7, 7]),
+    ([3, 3, 2, 2, 1, 1, 4, 64], [2, 4, 4, 8, 24]),
+    ([5, 4, 2, 3, 2, 0, 2, 64], [1, 2, 6, 21, 13]),
+    ([7, 7, 1, 1, 3, 3, 2, 64], [1, 2, 2, 9, 8]),
+    ([6, 7, 3, 2, 2, 4, 1, 64], [2, 1, 2, 13, 16]),
+    ([2, 1, 3, 2, 0, 1, 2, 64], [2, 2, 4, 9, 16]),
+    ([4, 2, 1, 1, 5, 2, 3, 64], [1, 3, 3, 3, 5]),
+    ([3, 2, 1, 1, 1, 1, 1, 64], [1, 1, 1, 3, 1200]),
+    ([3, 3, 1, 2, 1, 1, 1, 64], [1, 1, 1, 40, 480]),
 ];
 
 /// A convolution of these sizes.

@@ -2,6 +2,7 @@
 
 mod channels;
 pub(super) mod checked;
+mod depthwise;
 mod patch;
 mod plan;
 mod reference;

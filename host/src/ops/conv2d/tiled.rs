@@ -1,5 +1,6 @@
 //! The tiled kernels' launches: what `device/src/conv2d_tiled.rs` computes, described in its words.
 
+use super::depthwise;
 use super::patch::{Gradient, NoTile, Product};
 use super::plan::{Problem, Volumes};
 use crate::element::DType;
@@ -437,6 +438,9 @@ impl Runs {
 /// Bytes of partial sums that wgrad needs; none where the tiles do not suit it.
 pub(super) fn weight_gradient_workspace(problem: &Problem, m: Machine<'_>) -> Option<u64> {
     let volumes = problem.volumes();
+    if let Some(gradient) = depthwise::Gradient::new(problem, &volumes, m) {
+        return Some((gradient.runs() * volumes.w * 4) as u64);
+    }
     if let Some(gradient) = Gradient::new(problem, &volumes, m) {
         return Some((gradient.runs() * volumes.w * 4) as u64);
     }
@@ -456,19 +460,17 @@ pub(super) fn weight_gradient(
     let bytes = weight_gradient_workspace(problem, m)?;
     let volumes = problem.volumes();
     let partial = |access| Touched { name: "workspace", address: workspace, bytes, access };
-    // Sums lie tap by tap where the patch kernel leaves them, and as dw does where the other one does.
-    let (sums, runs, plane, taps) = if let Some(gradient) = Gradient::new(problem, &volumes, m) {
-        let launch = gradient.launch(problem, m, [touched[0], touched[1]], partial(Access::Write))?;
+    let dy_and_x = [touched[0], touched[1]];
+    // Sums lie tap by tap where the patch kernel leaves them, and elsewhere as dw does.
+    let (sums, runs, plane, taps) = if let Some(gradient) = depthwise::Gradient::new(problem, &volumes, m) {
+        (gradient.launch(problem, m, dy_and_x, partial(Access::Write))?, gradient.runs(), volumes.w, 1)
+    } else if let Some(gradient) = Gradient::new(problem, &volumes, m) {
         let plane = i64::from(problem.c_out_per_group()) * i64::from(problem.c_in_per_group());
+        let launch = gradient.launch(problem, m, dy_and_x, partial(Access::Write))?;
         (launch, gradient.runs(), plane, problem.taps())
     } else {
         let runs = Runs::new(problem, &volumes, m.target);
-        (
-            run_sums(problem, m, &runs, [touched[0], touched[1]], partial(Access::Write))?,
-            runs.count,
-            volumes.w,
-            1,
-        )
+        (run_sums(problem, m, &runs, dy_and_x, partial(Access::Write))?, runs.count, volumes.w, 1)
     };
     let mut params = Params::new();
     params.pointers(&[workspace, touched[2].address]);

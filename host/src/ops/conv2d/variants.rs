@@ -1,6 +1,7 @@
 //! Which launches serve a convolution on a target: the tiled kernels where they suit the problem, else the
 //! portable one.
 
+use super::depthwise;
 use super::plan::{Problem, problem};
 use super::tiled::{self, Machine};
 use super::{Conv2dBackward, Conv2dBackwardDw, Conv2dBackwardDx, Conv2dForward};
@@ -31,6 +32,9 @@ fn dgrad(
     portable: &Launch,
 ) -> Option<Vec<Launch>> {
     let touched = touched(portable, ["dy", "w", "dx"]);
+    if let Some(launch) = depthwise::input_gradient(problem, m, touched, options.accumulate) {
+        return Some(vec![launch]);
+    }
     let bytes = tiled::input_gradient_workspace(problem, m);
     let workspace = workspace(options, 0, bytes).filter(|_| bytes > 0);
     tiled::input_gradient(problem, m, touched, options.accumulate, workspace)
@@ -69,9 +73,13 @@ pub(super) fn forward<D: Num>(
     let (.., b, c_in, c_out, h, wd, oh, ow) = *args;
     let problem = problem!(kernel, b, c_in, c_out, h, wd, oh, ow);
     let m = machine::<D>(options, target);
+    let touched = touched(portable, ["x", "w", "y"]);
+    if let Some(launch) = depthwise::forward(&problem, m, touched) {
+        return Some(vec![launch]);
+    }
     let bytes = tiled::forward_workspace(&problem, m);
     let workspace = workspace(options, 0, bytes).filter(|_| bytes > 0);
-    tiled::forward(&problem, m, touched(portable, ["x", "w", "y"]), workspace)
+    tiled::forward(&problem, m, touched, workspace)
 }
 
 /// Both products' bytes; dgrad's are rounded up to keep wgrad's on a boundary.

@@ -1,0 +1,109 @@
+/// Partial sums of wgrad with one input channel a group: a block takes a run of tiles of an output channel, and a thread
+/// sums its elements of dy for all taps. [`conv2d_dw_reduce`](crate::conv2d_tiled::conv2d_dw_reduce) adds the runs.
+///
+/// # Safety
+/// `dy` and `x` are valid for the tensors that `product` describes, `partial` for writes of a filter of each channel and
+/// run; it overlaps neither. The block has the shared memory of a tile, of a sum of each thread and tap, and of
+/// [`PARTS`] sums of each tap.
+#[inline(always)]
+pub unsafe fn conv2d_depthwise_dw<E: Num<Acc = f32>>(
+    dy: *mut E,
+    x: *mut E,
+    partial: *mut f32,
+    product: DepthwiseGradient,
+    taps_h: i32,
+    taps_w: i32,
+    step_h: i32,
+    step_w: i32,
+    rows: i32,
+) {
+    let planes = &product.planes;
+    let (step_h, step_w, rows) = (step_h as u32, step_w as u32, rows as u32);
+    let taps = Taps { h: taps_h as u32, w: taps_w as u32, step: step_h, pitch: planes.pitch.divisor() * 4 };
+    let (thread, threads) = (thread_idx_x(), block_dim_x());
+    let out_w = product.out_w.divisor();
+    let x_plane = i64::from(planes.h) * i64::from(planes.w);
+    let dy_plane = i64::from(product.dy.h) * i64::from(product.dy.w);
+    let dy_tile = planes.place(product.tile_images, 0, 0);
+    let mut block = block_idx_x();
+    while block < product.blocks {
+        let (run, channel) = product.channels.divmod(block);
+        let x_channel = product.multiplier.div(channel);
+        let mut sums = [[0.0_f32; MAX_WINDOW]; MAX_WINDOW];
+        let first_tile = run * product.run;
+        let left = product.tiles - first_tile;
+        let last_tile = first_tile + if left < product.run { left } else { product.run };
+        let mut tile = first_tile;
+        while tile < last_tile {
+            let (image_tile, strip) = product.strips.divmod(tile);
+            let first_image = image_tile * product.tile_images;
+            let left = product.batch - first_image;
+            let images = if left < product.tile_images { left } else { product.tile_images };
+            let first_row = strip * product.groups.divisor() * rows;
+            let from = i64::from(first_image) * planes.plane + i64::from(x_channel) * x_plane;
+            let first_source = (first_row * step_h) as i32 + product.start_h;
+            // SAFETY: the images lie in x; the tile has its shared memory, behind a barrier.
+            unsafe {
+                planes.stage(0, x.wrapping_offset(from as isize), images, first_source);
+                let from = i64::from(first_image) * product.dy.plane + i64::from(channel) * dy_plane;
+                product.dy.stage(dy_tile, dy.wrapping_offset(from as isize), images, first_row as i32);
+            }
+            sync_threads();
+            let items = images * product.groups.divisor() * out_w;
+            let mut item = thread;
+            while item < items {
+                let (rest, column) = product.out_w.divmod(item);
+                let (image, group) = product.groups.divmod(rest);
+                let word = ((planes.left as i32 + product.start_w) as u32).wrapping_add(column * step_w);
+                let mut top = planes.place(image, group * rows * step_h, word);
+                let mut dy_at = dy_tile + product.dy.place(image, group * rows, column);
+                // SAFETY: the tiles were staged before the barrier.
+                let mut window = unsafe { Window::above(top, taps, true) };
+                let mut r = 0;
+                while r < rows {
+                    // SAFETY: as above.
+                    let value: f32 = unsafe {
+                        window.advance(top, taps, true);
+                        shared_load(dy_at)
+                    };
+                    let mut i = 0;
+                    while i < MAX_WINDOW {
+                        let mut j = 0;
+                        while j < MAX_WINDOW {
+                            if (i < taps.h as usize) & (j < taps.w as usize) {
+                                sums[i][j] = f32::mul_add(window.values[i][j], value, sums[i][j]);
+                            }
+                            j += 1;
+                        }
+                        i += 1;
+                    }
+                    top += step_h * taps.pitch;
+                    dy_at += product.dy.pitch.divisor() * 4;
+                    r += 1;
+                }
+                item += threads;
+            }
+            // The next tile must not overtake a reader of this one.
+            sync_threads();
+            tile += 1;
+        }
+        // SAFETY: the launch gave room for the sums, in the place of the tile.
+        unsafe {
+            let mut i = 0;
+            while i < MAX_WINDOW {
+                let mut j = 0;
+                while j < MAX_WINDOW {
+                    if (i < taps.h as usize) & (j < taps.w as usize) {
+                        let tap = i as u32 * taps.w + j as u32;
+                        shared_store((tap * threads + thread) * 4, sums[i][j]);
+                    }
+                    j += 1;
+                }
+                i += 1;
+            }
+            let to = i64::from(block) * i64::from(taps.h * taps.w);
+            add_up(taps.h * taps.w, partial.wrapping_offset(to as isize));
+        }
+        block += grid_dim_x();
+    }
+}
