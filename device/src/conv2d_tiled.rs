@@ -703,8 +703,17 @@ pub unsafe fn weight_gradient<E: Num<Acc = f32>, const BM: u32, const BK: u32>(
     }
 }
 
-/// Adds the runs' partial sums of dw in their order, and stores or adds the total. Taps may lie outside the channels in
-/// the sums, `[group][tap][plane]`, where dw is `[group][plane][tap]`.
+/// The order in which dw's sums lie: `[group][tap][plane]`, where dw is `[group][plane][tap]`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct SumOrder {
+    /// Divides by the channels of both sides together.
+    pub plane: FastDivmod,
+    /// Divides by taps; by one where the sums lie as dw does.
+    pub taps: FastDivmod,
+}
+
+/// Adds the runs' partial sums of dw in their order, and stores or adds the total.
 ///
 /// # Safety
 /// `partial` is valid for reads of `runs · len` elements, `dw` for reads and writes of `len`; they do not
@@ -714,16 +723,15 @@ pub unsafe fn conv2d_dw_reduce<E: Num<Acc = f32>>(
     partial: *mut f32,
     dw: *mut E,
     len: u64,
-    plane: FastDivmod,
-    taps: FastDivmod,
+    order: SumOrder,
     runs: u32,
     accumulate: u32,
     block: i32,
 ) {
     for_each_index(len, block, |index| {
-        let (rest, place) = plane.divmod(index as u32);
-        let (group, tap) = taps.divmod(rest);
-        let to = (group * plane.divisor() + place) * taps.divisor() + tap;
+        let (rest, place) = order.plane.divmod(index as u32);
+        let (group, tap) = order.taps.divmod(rest);
+        let to = (group * order.plane.divisor() + place) * order.taps.divisor() + tap;
         let mut sum = 0.0;
         let mut first = 0;
         while first < runs {
@@ -843,6 +851,6 @@ entry! { single conv2d_pack_filter {
 
 entry! { single conv2d_dw_reduce {
     args(partial: *mut f32, dw: *mut E)
-    hidden(len: u64, plane: FastDivmod, taps: FastDivmod, runs: u32, accumulate: u32)
+    hidden(len: u64, order: SumOrder, runs: u32, accumulate: u32)
     constants(block: i32)
 } }

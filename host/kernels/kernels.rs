@@ -430,8 +430,7 @@ pub static KERNELS: &[KernelInfo] = &[
         args: &[Param { name: "partial", ty: "*mut f32" }, Param { name: "dw", ty: "*mut E" }],
         hidden: &[
             Param { name: "len", ty: "u64" },
-            Param { name: "plane", ty: "FastDivmod" },
-            Param { name: "taps", ty: "FastDivmod" },
+            Param { name: "order", ty: "SumOrder" },
             Param { name: "runs", ty: "u32" },
             Param { name: "accumulate", ty: "u32" },
         ],

@@ -1,5 +1,4 @@
-/// Adds the runs' partial sums of dw in their order, and stores or adds the total. Taps may lie outside the channels in
-/// the sums, `[group][tap][plane]`, where dw is `[group][plane][tap]`.
+/// Adds the runs' partial sums of dw in their order, and stores or adds the total.
 ///
 /// # Safety
 /// `partial` is valid for reads of `runs · len` elements, `dw` for reads and writes of `len`; they do not
@@ -9,16 +8,15 @@ pub unsafe fn conv2d_dw_reduce<E: Num<Acc = f32>>(
     partial: *mut f32,
     dw: *mut E,
     len: u64,
-    plane: FastDivmod,
-    taps: FastDivmod,
+    order: SumOrder,
     runs: u32,
     accumulate: u32,
     block: i32,
 ) {
     for_each_index(len, block, |index| {
-        let (rest, place) = plane.divmod(index as u32);
-        let (group, tap) = taps.divmod(rest);
-        let to = (group * plane.divisor() + place) * taps.divisor() + tap;
+        let (rest, place) = order.plane.divmod(index as u32);
+        let (group, tap) = order.taps.divmod(rest);
+        let to = (group * order.plane.divisor() + place) * order.taps.divisor() + tap;
         let mut sum = 0.0;
         let mut first = 0;
         while first < runs {

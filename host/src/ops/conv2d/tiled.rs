@@ -475,12 +475,9 @@ pub(super) fn weight_gradient(
     let mut params = Params::new();
     params.pointers(&[workspace, touched[2].address]);
     params.long(volumes.w as u64);
-    let mut divisors = Structure::new();
-    divisors.divisor(plane);
-    params.structure(&divisors);
-    let mut divisors = Structure::new();
-    divisors.divisor(taps);
-    params.structure(&divisors);
+    let mut order = Structure::new();
+    order.divisor(plane).divisor(taps);
+    params.structure(&order);
     params.word(runs as u32);
     params.word(u32::from(accumulate));
     let second = [partial(Access::Read), touched[2]];
