@@ -1,8 +1,8 @@
 //! The convolution's forward and dgrad on tensor cores, from patches of the image in shared memory.
 //!
 //! A block walks over tiles of 64 channels by at most 128 pixels of the result. For each chunk of channels that are
-//! reduced, half of its warps bring the tile's [`Patch`] to shared memory once, channels fastest, and the packed filter
-//! by `cp.async`; the other half multiply the chunk before tap by tap: `ldmatrix` takes each pixel's row from wherever
+//! reduced, some of its warps bring the tile's [`Patch`] to shared memory once, channels fastest, and the packed filter
+//! by `cp.async`; the others multiply the chunk before tap by tap: `ldmatrix` takes each pixel's row from wherever
 //! it lies, so a tap is a distance and no data is moved for it. dgrad with a stride runs once for each residue class
 //! of the stride.
 //!
@@ -13,7 +13,7 @@
 
 use crate::divmod::FastDivmod;
 use crate::gpu::{
-    block_idx_x, commit_copies, copy16_async, grid_dim_x, load_if, load_matrices, opaque, shared_load,
+    block_idx_x, commit_copies, copy16_async, fresh, grid_dim_x, load_if, load_matrices, shared_load,
     shared_store, sync_threads, thread_idx_x, wait_copies,
 };
 use crate::mma::{Factor, multiply_split};
@@ -33,8 +33,14 @@ pub const CHUNK: u32 = 64;
 /// Where the table of reads lies, behind the table of taps.
 const READS: u32 = PATCH_TAPS * 8;
 
-/// Threads that multiply; as many more gather.
-const MULTIPLYING: u32 = 128;
+/// Threads that gather.
+const GATHERING: u32 = 128;
+
+/// Threads that multiply, when a warp has `I` fragments of rows.
+#[inline(always)]
+const fn multiplying<const I: usize>() -> u32 {
+    512 / I as u32
+}
 
 /// Bytes of a tap's part of the filter: a chunk for every row.
 const TAP_BYTES: u32 = PATCH_ROWS * CHUNK;
@@ -100,8 +106,8 @@ pub struct PatchProduct {
     pub pixel_tiles: FastDivmod,
 }
 
-/// A thread's part of the result: four fragments of 16 channels by four of 8 pixels.
-type Sums = [[[f32; 4]; 4]; 4];
+/// A thread's part of the result: `I` fragments of 16 channels by four of 8 pixels.
+type Sums<const I: usize> = [[[f32; 4]; 4]; I];
 
 /// Which tile of the result.
 #[derive(Clone, Copy)]
@@ -182,10 +188,10 @@ impl Buffers {
 ///
 /// # Safety
 /// `source` and `out` are valid for the tensors that `product` describes, `packed` for the filter as
-/// [`conv2d_pack_chunks`] leaves it, on a 16-byte boundary; out overlaps neither. A block has 256 threads and the
-/// shared memory of the table and the buffers.
+/// [`conv2d_pack_chunks`] leaves it, on a 16-byte boundary; out overlaps neither. A block has `512 / I + 128` threads
+/// and the shared memory of the table and the buffers.
 #[inline(always)]
-pub unsafe fn product<E: Factor, const SPLIT: bool>(
+pub unsafe fn product<E: Factor, const I: usize, const SPLIT: bool>(
     source: *const E,
     packed: *const E,
     out: *mut E,
@@ -202,30 +208,30 @@ pub unsafe fn product<E: Factor, const SPLIT: bool>(
         }
     }
     // SAFETY: the launch gave room for the table.
-    unsafe { product.patch.fill_reads(READS, [thread, 2 * MULTIPLYING]) };
+    unsafe { product.patch.fill_reads(READS, [thread, multiplying::<I>() + GATHERING]) };
     let buffers = Buffers::new(product);
     let mut round = Round::first();
     // A round is brought while the one before is multiplied. Both kinds of threads have their own loop, so that those
     // that gather need no registers for sums; at the barriers they meet.
-    if thread < MULTIPLYING {
-        let mut sums: Sums = [[[0.0; 4]; 4]; 4];
+    if thread < multiplying::<I>() {
+        let mut sums: Sums<I> = [[[0.0; 4]; 4]; I];
         sync_threads();
         while round.tile < product.tiles {
             sync_threads();
             // SAFETY: the round's buffers were complete before the barrier; all lanes are here.
-            unsafe { multiply_round::<E, SPLIT>(product, &buffers, &round, &mut sums) };
+            unsafe { multiply_round::<E, I, SPLIT>(product, &buffers, &round, &mut sums) };
             let tile = round.tile;
             let of = round.tile(product);
             round.advance(product);
             if round.tile != tile {
                 // SAFETY: the tile's elements are this block's.
                 unsafe {
-                    let again = store::<E, SPLIT>(out, product, &of, &sums);
+                    let again = store::<E, I, SPLIT>(out, product, &of, &sums);
                     if SPLIT && again != 0 {
-                        compute_again(source, packed, out, product, &of, again);
+                        compute_again::<E, I>(source, packed, out, product, &of, again);
                     }
                 }
-                sums = [[[0.0; 4]; 4]; 4];
+                sums = [[[0.0; 4]; 4]; I];
             }
         }
     } else {
@@ -233,7 +239,14 @@ pub unsafe fn product<E: Factor, const SPLIT: bool>(
             sync_threads();
             // SAFETY: the round's buffers are free since the barrier.
             unsafe {
-                bring_round::<E, SPLIT>(source, packed, product, &buffers, &round, thread - MULTIPLYING)
+                bring_round::<E, SPLIT>(
+                    source,
+                    packed,
+                    product,
+                    &buffers,
+                    &round,
+                    thread - multiplying::<I>(),
+                )
             };
             round.advance(product);
         }
@@ -273,7 +286,7 @@ unsafe fn bring_round<E: Factor, const SPLIT: bool>(
                 copy16_async(to + row_at(thread / 4, thread % 4), at);
                 copy16_async(
                     to + row_at(thread / 4 + 32, thread % 4),
-                    at.wrapping_add(16 * MULTIPLYING as usize),
+                    at.wrapping_add(16 * GATHERING as usize),
                 );
             }
             tap += 1;
@@ -301,7 +314,7 @@ unsafe fn bring_round<E: Factor, const SPLIT: bool>(
                     tile.place,
                     from,
                     [live, chunks * 4],
-                    [thread, MULTIPLYING],
+                    [thread, GATHERING],
                     at,
                 );
             } else {
@@ -311,7 +324,7 @@ unsafe fn bring_round<E: Factor, const SPLIT: bool>(
                     tile.place,
                     from,
                     [live, chunks * 4],
-                    [thread, MULTIPLYING],
+                    [thread, GATHERING],
                     at,
                 );
             }
@@ -325,20 +338,21 @@ unsafe fn bring_round<E: Factor, const SPLIT: bool>(
 /// # Safety
 /// The round's buffers were complete before the last barrier; all lanes of the warp call this together.
 #[inline(always)]
-unsafe fn multiply_round<E: Factor, const SPLIT: bool>(
+unsafe fn multiply_round<E: Factor, const I: usize, const SPLIT: bool>(
     product: &PatchProduct,
     buffers: &Buffers,
     round: &Round,
-    sums: &mut Sums,
+    sums: &mut Sums<I>,
 ) {
     let patch = &product.patch;
     let (warp, lane) = (thread_idx_x() / 32, thread_idx_x() % 32);
     let (chunks, taps) = round.extents(product);
-    let filter = buffers.filter + round.count % 2 * buffers.filter_bytes + row_at(lane % 16, lane / 16);
+    let row = warp / 4 * 16 * I as u32 + lane % 16;
+    let filter = buffers.filter + round.count % 2 * buffers.filter_bytes + row_at(row, lane / 16);
     let entries = buffers.patch + round.patches % 2 * buffers.patch_bytes;
     // The pixels of this lane's rows of the patch.
     let met = |half: u32| {
-        let pixel = patch.pixel(warp * 32 + half * 16 + lane % 8 / 2 * 4 + lane / 16 * 2 + lane % 2);
+        let pixel = patch.pixel(warp % 4 * 32 + half * 16 + lane % 8 / 2 * 4 + lane / 16 * 2 + lane % 2);
         // A pixel behind the tile's last is multiplied too, but not stored.
         if pixel.n < patch.tile_n { patch.met(pixel) } else { 0 }
     };
@@ -353,7 +367,7 @@ unsafe fn multiply_round<E: Factor, const SPLIT: bool>(
             let distance: u32 = unsafe { shared_load((round.tap + tap) * 8) };
             let b = met.map(|met| entries + entry_at(met + distance, lane / 8 % 2));
             // SAFETY: by this function's contract.
-            unsafe { multiply::<E, SPLIT>(filter + tap * TAP_BYTES, b, sums) };
+            unsafe { multiply::<E, I, SPLIT>(filter + tap * TAP_BYTES, b, sums) };
             tap += 1;
         }
         chunk += 1;
@@ -365,15 +379,18 @@ unsafe fn multiply_round<E: Factor, const SPLIT: bool>(
 /// # Safety
 /// The rows were stored before the last barrier; all lanes of the warp call this together.
 #[inline(always)]
-unsafe fn multiply<E: Factor, const SPLIT: bool>(a_at: u32, b_at: [u32; 2], sums: &mut Sums) {
-    // Split, one fragment deep at a time leaves enough registers.
-    let (mut k, end) = (0, if SPLIT { opaque(2) } else { 2 });
-    while k < end {
+unsafe fn multiply<E: Factor, const I: usize, const SPLIT: bool>(
+    a_at: u32,
+    b_at: [u32; 2],
+    sums: &mut Sums<I>,
+) {
+    let mut k = 0;
+    while k < 2 {
         // SAFETY: by this function's contract; the second pair of vectors is the first's neighbour but one.
         let [low, high] = b_at.map(|at| unsafe { load_matrices::<false>(at ^ (k * 32)) });
         let right = [[low[0], low[1]], [low[2], low[3]], [high[0], high[1]], [high[2], high[3]]];
         let mut i = 0;
-        while i < 4 {
+        while i < I {
             // SAFETY: by this function's contract.
             let left = unsafe { load_matrices::<false>((a_at + i as u32 * 16 * CHUNK) ^ (k * 32)) };
             let mut j = 0;
@@ -396,19 +413,18 @@ unsafe fn multiply<E: Factor, const SPLIT: bool>(a_at: u32, b_at: [u32; 2], sums
 
 /// Row and pixel of a thread's element `(i, j, e)`, in its tile: four neighbouring pixels are one thread's.
 #[inline(always)]
-fn corner(i: u32, j: u32, e: u32) -> (u32, u32) {
-    let (warp, lane) = (thread_idx_x() / 32, thread_idx_x() % 32);
-    let row = i * 16 + e / 2 * 8 + lane / 4;
-    (row, warp * 32 + j / 2 * 16 + lane % 4 * 4 + j % 2 * 2 + e % 2)
+fn corner<const I: usize>(thread: u32, i: u32, j: u32, e: u32) -> (u32, u32) {
+    let (warp, lane) = (thread / 32, thread % 32);
+    let row = warp / 4 * 16 * I as u32 + i * 16 + e / 2 * 8 + lane / 4;
+    (row, warp % 4 * 32 + j / 2 * 16 + lane % 4 * 4 + j % 2 * 2 + e % 2)
 }
 
-/// Where a pixel of a tile lies in the result, from its batch item's and channel's first; negative if nowhere.
+/// Where a pixel of a tile lies in the result, from its channel's first element.
 #[inline(always)]
 fn offset(product: &PatchProduct, place: Place, pixel: Pixel) -> i64 {
     let inside =
         (place.y + pixel.y) as i32 * product.out_step_h + (place.x + pixel.x) as i32 * product.out_step_w;
-    let offset = i64::from(place.n + pixel.n) * product.out_image + i64::from(inside + product.out_start);
-    if product.patch.counts(place, pixel) { offset } else { -1 }
+    i64::from(place.n + pixel.n) * product.out_image + i64::from(inside + product.out_start)
 }
 
 /// Stores or adds a thread's part of a tile; split, leaves out what is not finite and returns it as bits.
@@ -416,59 +432,80 @@ fn offset(product: &PatchProduct, place: Place, pixel: Pixel) -> i64 {
 /// # Safety
 /// The result is valid as `product` describes it, and the thread's elements are its own.
 #[inline(always)]
-unsafe fn store<E: Factor, const SPLIT: bool>(
+unsafe fn store<E: Factor, const I: usize, const SPLIT: bool>(
     out: *mut E,
     product: &PatchProduct,
     tile: &Tile,
-    sums: &Sums,
+    sums: &Sums<I>,
 ) -> u64 {
+    let patch = &product.patch;
     let mut again = 0;
     let mut half = 0;
     while half < 2 {
+        let thread = fresh(thread_idx_x());
         // Four neighbouring pixels; in the result they may lie apart, or not at all.
-        let mut pixel = product.patch.pixel(corner(0, 2 * half as u32, 0).1);
-        let mut offsets = [0; 4];
-        let mut u = 0;
-        while u < 4 {
-            offsets[u] = offset(product, tile.place, pixel);
-            pixel = product.patch.next(pixel);
-            u += 1;
-        }
-        let together = (offsets[0] >= 0) & (offsets[3] - offsets[0] == 3) & (product.accumulate == 0);
-        let mut i = 0;
-        while i < 8 {
-            let (left, right) = (&sums[i / 2][2 * half], &sums[i / 2][2 * half + 1]);
-            let first = i % 2 * 2;
-            let four = [left[first], left[first + 1], right[first], right[first + 1]];
-            let row = tile.first_row + corner(i as u32 / 2, 0, i as u32 % 2 * 2).0;
-            if row < product.rows {
-                let channel = i64::from(tile.group * product.rows + row) * i64::from(product.out_channel);
-                let to = out.wrapping_offset((channel + offsets[0]) as isize);
-                let finite = !SPLIT | four.iter().all(|sum| sum.is_finite());
-                if together & finite & (to.addr() % (4 * size_of::<E>()) == 0) {
-                    // SAFETY: the elements lie in the result, on their boundary, and no other thread has them.
-                    unsafe { E::store_four(to, four) };
-                } else {
-                    let mut u = 0;
-                    while u < 4 {
-                        if offsets[u] >= 0 {
-                            if SPLIT && !four[u].is_finite() {
-                                again |= 1 << (half * 32 + u * 8 + i);
-                            } else {
-                                let to = out.wrapping_offset((channel + offsets[u]) as isize);
-                                // SAFETY: the element lies in the result, and no other thread has it.
-                                unsafe { put(to, four[u], product.accumulate) };
-                            }
-                        }
-                        u += 1;
+        let (row, index) = corner::<I>(thread, 0, 2 * half as u32, 0);
+        let first = patch.pixel(index);
+        let last = Pixel { x: first.x + 3, ..first };
+        let channel =
+            i64::from(tile.group * product.rows + tile.first_row + row) * i64::from(product.out_channel);
+        let start = out.wrapping_offset((channel + offset(product, tile.place, first)) as isize);
+        let side_by_side = (last.x < patch.tile_w.divisor())
+            & patch.counts(tile.place, last)
+            & (product.out_step_w == 1)
+            & (product.accumulate == 0);
+        let aligned = (start.addr() % (4 * size_of::<E>()) == 0) & (product.out_channel % 4 == 0);
+        if side_by_side & aligned {
+            let mut i = 0;
+            while i < 2 * I {
+                let four = four(sums, i, half);
+                if tile.first_row + row + 8 * (i as u32) < product.rows {
+                    let to = start.wrapping_offset(8 * i as isize * product.out_channel as isize);
+                    if !SPLIT || four.iter().all(|sum| sum.is_finite()) {
+                        // SAFETY: the elements lie in the result, on their boundary, and no other thread has them.
+                        unsafe { E::store_four(to, four) };
+                    } else {
+                        again |= 0xf << ((half * 2 * I + i) * 4);
                     }
                 }
+                i += 1;
             }
-            i += 1;
+        } else {
+            let mut pixel = first;
+            let mut u = 0;
+            while u < 4 {
+                if patch.counts(tile.place, pixel) {
+                    let start = out.wrapping_offset((channel + offset(product, tile.place, pixel)) as isize);
+                    let mut i = 0;
+                    while i < 2 * I {
+                        if tile.first_row + row + 8 * (i as u32) < product.rows {
+                            let sum = four(sums, i, half)[u];
+                            if SPLIT && !sum.is_finite() {
+                                again |= 1 << ((half * 2 * I + i) * 4 + u);
+                            } else {
+                                let to = start.wrapping_offset(8 * i as isize * product.out_channel as isize);
+                                // SAFETY: the element lies in the result, and no other thread has it.
+                                unsafe { put(to, sum, product.accumulate) };
+                            }
+                        }
+                        i += 1;
+                    }
+                }
+                pixel = patch.next(pixel);
+                u += 1;
+            }
         }
         half += 1;
     }
     again
+}
+
+/// A thread's four neighbouring pixels of row `i`, which lie 8 rows apart.
+#[inline(always)]
+fn four<const I: usize>(sums: &Sums<I>, i: usize, half: usize) -> [f32; 4] {
+    let (left, right) = (&sums[i / 2][2 * half], &sums[i / 2][2 * half + 1]);
+    let first = i % 2 * 2;
+    [left[first], left[first + 1], right[first], right[first + 1]]
 }
 
 /// Computes a thread's elements, given as [`store`] returns them, by fused multiply-adds.
@@ -476,7 +513,7 @@ unsafe fn store<E: Factor, const SPLIT: bool>(
 /// # Safety
 /// As for [`product`].
 #[inline(always)]
-unsafe fn compute_again<E: Num<Acc = f32>>(
+unsafe fn compute_again<E: Num<Acc = f32>, const I: usize>(
     source: *const E,
     packed: *const E,
     out: *mut E,
@@ -489,8 +526,8 @@ unsafe fn compute_again<E: Num<Acc = f32>>(
     while again != 0 {
         let bit = again.trailing_zeros();
         again &= again - 1;
-        let (i, u, half) = (bit % 8, bit / 8 % 4, bit / 32);
-        let (row, index) = corner(i / 2, 2 * half + u / 2, i % 2 * 2 + u % 2);
+        let (u, i, half) = (bit % 4, bit / 4 % (2 * I as u32), bit / (8 * I as u32));
+        let (row, index) = corner::<I>(thread_idx_x(), i / 2, 2 * half + u / 2, i % 2 * 2 + u % 2);
         let row = tile.first_row + row;
         let met = patch.met(patch.pixel(index));
         let mut sum = 0.0;
@@ -596,7 +633,7 @@ pub unsafe fn conv2d_pack_chunks<E: Num<Acc = f32>>(
 #[inline(always)]
 pub unsafe fn conv2d_patch<E: Factor>(source: *mut E, packed: *mut E, out: *mut E, described: PatchProduct) {
     // SAFETY: by this function's contract.
-    unsafe { product::<E, false>(source, packed, out, &described) };
+    unsafe { product::<E, 4, false>(source, packed, out, &described) };
 }
 
 entry! { sm_80 single conv2d_patch {
@@ -619,7 +656,7 @@ pub unsafe fn conv2d_patch_split<E: Factor>(
     described: PatchProduct,
 ) {
     // SAFETY: by this function's contract.
-    unsafe { product::<E, true>(source, packed, out, &described) };
+    unsafe { product::<E, 2, true>(source, packed, out, &described) };
 }
 
 entry! { sm_80 f32 conv2d_patch_split {
@@ -627,7 +664,7 @@ entry! { sm_80 f32 conv2d_patch_split {
     hidden(described: PatchProduct)
     constants()
     barriers(4)
-    threads(256, 1)
+    threads(384, 1)
 } }
 
 entry! { single conv2d_pack_chunks {

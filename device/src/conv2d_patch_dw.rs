@@ -8,8 +8,8 @@
 
 use crate::divmod::FastDivmod;
 use crate::gpu::{
-    block_dim_x, block_idx_x, grid_dim_x, load_matrices, shared_load, shared_store, shared_store16,
-    sync_threads, thread_idx_x,
+    block_dim_x, block_idx_x, fresh, grid_dim_x, load_if, load_matrices, shared_load, shared_store,
+    shared_store16, sync_threads, thread_idx_x,
 };
 use crate::mma::{Factor, multiply_split, vector};
 use crate::patch::{Patch, Place, bring};
@@ -76,10 +76,18 @@ struct Layout {
     zeros: u32,
 }
 
-/// Bytes that keep neighbouring rows' 16 or 4 bytes in different banks.
+/// How an entry's vectors are permuted, in eights: neighbouring entries, which are multiplied together, and every
+/// fourth, which are stored together, have theirs in different banks.
 #[inline(always)]
-const fn pad<E>() -> u32 {
-    if size_of::<E>() == 2 { 16 } else { 32 }
+fn spread<E>(entry: u32) -> u32 {
+    let mixed = entry ^ (entry >> 2);
+    if size_of::<E>() == 2 { mixed & 7 } else { (mixed & 3) * 2 }
+}
+
+/// The place of an entry's vector from the entry's first byte.
+#[inline(always)]
+fn vector_at<E>(entry: u32, group: u32) -> u32 {
+    (group ^ spread::<E>(entry)) * 16
 }
 
 /// A run's partial sums of dw, to `partial[run][group][tap][row][channel]`. Each warp has `16·M` output channels.
@@ -105,16 +113,16 @@ unsafe fn gradient<E: Factor, const M: usize, const SPLIT: bool>(
     let block_rows = product.warp_rows.divisor() * 16 * M as u32;
     let block_columns = product.warp_columns.divisor() * WARP_CHANNELS;
     let element = size_of::<E>() as u32;
-    let pitch_x = block_columns * element + pad::<E>();
-    let pitch_dy = block_rows * element + pad::<E>();
+    let pitch_x = block_columns * element;
+    let pitch_dy = block_rows * element;
     let dy_at = (entries + 1) * pitch_x;
-    let reads_x = (2 * pixels * 4).next_multiple_of(16);
+    let reads_x = 2 * pixels * 4;
     let layout = Layout {
         pitch_x,
         pitch_dy,
         reads_x,
         reads_dy: reads_x + patch.reads.divisor() * 16,
-        buffers: reads_x + (patch.reads.divisor() + product.dy.reads.divisor()) * 16,
+        buffers: (reads_x + (patch.reads.divisor() + product.dy.reads.divisor()) * 16).next_multiple_of(128),
         buffer: dy_at + pixels * pitch_dy,
         dy: dy_at,
         zeros: entries * pitch_x,
@@ -129,7 +137,7 @@ unsafe fn gradient<E: Factor, const M: usize, const SPLIT: bool>(
     // gather need no registers for sums; at the barriers they meet.
     let (mut block, mut round) = (block_idx_x(), 0);
     if warp >= consumers {
-        let some = [thread - 32 * consumers, threads - 32 * consumers];
+        let some = [fresh(thread) - 32 * consumers, fresh(threads) - 32 * consumers];
         while block < product.blocks {
             let part = Part::new(product, block, block_rows, block_columns);
             let mut tile = part.start;
@@ -147,13 +155,14 @@ unsafe fn gradient<E: Factor, const M: usize, const SPLIT: bool>(
         while block < product.blocks {
             let part = Part::new(product, block, block_rows, block_columns);
             let tap = part.first_tap + warp_tap;
-            let distance = patch.tap(if tap < product.taps { tap } else { 0 }) * pitch_x;
+            let distance = patch.tap(if tap < product.taps { tap } else { 0 });
             let mut sums = [[[0.0; 4]; 8]; M];
             let mut tile = part.start;
             while tile < part.end {
                 sync_threads();
                 let base = layout.buffers + round % 2 * layout.buffer;
                 let rows = base + layout.dy + warp_row * 16 * M as u32 * element;
+                let columns = base + warp_column * WARP_CHANNELS * element;
                 let met = round % 2 * pixels * 4;
                 let mut step = 0;
                 while step < pixels {
@@ -161,20 +170,33 @@ unsafe fn gradient<E: Factor, const M: usize, const SPLIT: bool>(
                     unsafe {
                         let x_row = |index: u32| {
                             let met: u32 = shared_load(met + index * 4);
-                            let at = if met == NOWHERE { layout.zeros } else { met + distance };
-                            base + at + warp_column * WARP_CHANNELS * element
+                            let entry = if met == NOWHERE { entries } else { met + distance };
+                            columns + entry * pitch_x + vector_at::<E>(entry, 0)
                         };
-                        multiply::<E, M, SPLIT>(rows, pitch_dy, step, lane, x_row, &mut sums);
+                        let dy_row = |pixel: u32| rows + pixel * pitch_dy + vector_at::<E>(pixel, 0);
+                        multiply::<E, M, SPLIT>(step, lane, dy_row, x_row, &mut sums);
                     }
                     step += 32 / element;
                 }
                 (tile, round) = (tile + 1, round + 1);
             }
             if tap < product.taps {
-                let row = part.first_row + warp_row * 16 * M as u32;
+                // Split, found again, so that it takes no register over the run.
+                let first_row = if SPLIT {
+                    product.row_blocks.divmod(fresh(block)).1 * block_rows
+                } else {
+                    part.first_row
+                };
+                let row = first_row + warp_row * 16 * M as u32;
                 let column = part.first_column + warp_column * WARP_CHANNELS;
                 // SAFETY: the elements lie in the run's sums, and no other thread has them.
-                unsafe { store(partial, product, part.sums, [row, column, tap], &sums) };
+                unsafe {
+                    let corner = [row, column, tap];
+                    let again = store::<M, SPLIT>(partial, product, part.sums, corner, &sums);
+                    if SPLIT && again != 0 {
+                        compute_again::<E>(dy, x, partial, product, &part, corner, again);
+                    }
+                }
             }
             block += grid_dim_x();
         }
@@ -234,20 +256,22 @@ unsafe fn bring_tile<E: Factor, const SPLIT: bool>(
     buffer: u32,
     [thread, threads]: [u32; 2],
 ) {
+    // What follows from the thread's number would take registers over all tiles.
+    let thread = fresh(thread);
     let pixels = product.pixels.divisor();
     let place = product.x.place(tile);
     let mut index = thread;
     while index < pixels {
         let pixel = product.x.pixel(index);
-        let met =
-            if product.x.counts(place, pixel) { product.x.met(pixel) * layout.pitch_x } else { NOWHERE };
+        let met = if product.x.counts(place, pixel) { product.x.met(pixel) } else { NOWHERE };
         // SAFETY: the place is this thread's until the next barrier.
         unsafe { shared_store((buffer * pixels + index) * 4, met) };
         index += threads;
     }
     let base = layout.buffers + buffer * layout.buffer;
-    let at_x = |entry: u32, group: u32| base + entry * layout.pitch_x + group * 16;
-    let at_dy = |entry: u32, group: u32| base + layout.dy + entry * layout.pitch_dy + group * 16;
+    let at_x = |entry: u32, group: u32| base + entry * layout.pitch_x + vector_at::<E>(entry, group);
+    let at_dy =
+        |entry: u32, group: u32| base + layout.dy + entry * layout.pitch_dy + vector_at::<E>(entry, group);
     // SAFETY: by this function's contract.
     unsafe {
         let some = [thread, threads];
@@ -291,9 +315,11 @@ unsafe fn bring_channels<E: Factor, const SPLIT: bool>(
     // SAFETY: by this function's contract.
     unsafe {
         if SPLIT {
-            bring::<E, false, 3>(patch, table, place, from, extents, some, at);
-        } else {
+            bring::<E, false, 2>(patch, table, place, from, extents, some, at);
+        } else if size_of::<E>() == 2 {
             bring::<E, true, 3>(patch, table, place, from, extents, some, at);
+        } else {
+            bring::<E, true, 2>(patch, table, place, from, extents, some, at);
         }
     }
 }
@@ -328,19 +354,21 @@ unsafe fn fill_zeros(product: &PatchGradient, layout: &Layout, thread: u32, thre
     }
 }
 
-/// Stores a warp's part of dw to the sums of run and group `part`.
+/// Stores a warp's part of dw to the sums of run and group `part`; split, leaves out what is not finite and returns it
+/// as bits: infinities have no small part.
 ///
 /// # Safety
 /// `partial` is valid for all runs' sums, and no other thread has the elements.
 #[inline(always)]
-unsafe fn store<const M: usize>(
+unsafe fn store<const M: usize, const SPLIT: bool>(
     partial: *mut f32,
     product: &PatchGradient,
     part: u32,
     [row, column, tap]: [u32; 3],
     sums: &[[[f32; 4]; 8]; M],
-) {
-    let lane = thread_idx_x() % 32;
+) -> u64 {
+    let mut again = 0;
+    let lane = fresh(thread_idx_x()) % 32;
     let mut i = 0;
     while i < 2 * M as u32 {
         let row = row + lane / 4 + i * 8;
@@ -351,75 +379,160 @@ unsafe fn store<const M: usize>(
             let column = column + lane % 4 * 2 + j / 2 * 8 + j % 2;
             if row < product.rows && column < product.channels {
                 let sum = sums[i as usize / 2][j as usize / 2][(i % 2 * 2 + j % 2) as usize];
-                // SAFETY: by this function's contract.
-                unsafe { *partial.wrapping_offset((base + i64::from(column)) as isize) = sum };
+                if SPLIT && !sum.is_finite() {
+                    again |= 1 << (i * 16 + j);
+                } else {
+                    // SAFETY: by this function's contract.
+                    unsafe { *partial.wrapping_offset((base + i64::from(column)) as isize) = sum };
+                }
             }
             j += 1;
         }
         i += 1;
     }
+    again
 }
 
-/// Adds the product of one step of pixels: dy, transposed, times x. `x_row` gives the place of a pixel's row.
+/// Computes a thread's elements, given as [`store`] returns them, by fused multiply-adds.
+///
+/// # Safety
+/// As for [`gradient`].
+#[inline(always)]
+unsafe fn compute_again<E: Factor>(
+    dy: *const E,
+    x: *const E,
+    partial: *mut f32,
+    product: &PatchGradient,
+    part: &Part,
+    [row, column, tap]: [u32; 3],
+    mut again: u64,
+) {
+    let lane = thread_idx_x() % 32;
+    while again != 0 {
+        let bit = again.trailing_zeros();
+        again &= again - 1;
+        let (i, j) = (bit / 16, bit % 16);
+        let row = row + lane / 4 + i * 8;
+        let column = column + lane % 4 * 2 + j / 2 * 8 + j % 2;
+        let dy_channel = i64::from(part.group * product.rows + row) * i64::from(product.dy.channel);
+        let x_channel = i64::from(part.group * product.channels + column) * i64::from(product.x.channel);
+        let mut sum = 0.0;
+        let mut tile = part.start;
+        while tile < part.end {
+            let (place, dy_place) = (product.x.place(tile), product.dy.place(tile));
+            let mut index = 0;
+            while index < product.dy.entries.divisor() {
+                let pixel = product.x.pixel(index);
+                let entry = product.x.entry(product.x.met(pixel) + product.x.tap(tap));
+                let take = product.x.counts(place, pixel) & product.x.inside(place, entry);
+                let of_dy = product.dy.offset(dy_place, product.dy.entry(index));
+                let dy_at = i64::from(place.n) * product.dy.image + dy_channel + i64::from(of_dy);
+                let of_x = product.x.offset(place, entry);
+                let x_at = i64::from(place.n) * product.x.image + x_channel + i64::from(of_x);
+                // SAFETY: the pixel lies in dy and the entry in the image if they are taken.
+                unsafe {
+                    let left = load_if(take, dy.wrapping_offset(dy_at as isize), E::narrow(0.0));
+                    let right = load_if(take, x.wrapping_offset(x_at as isize), E::narrow(0.0));
+                    sum = if take { E::mul_add(left, right, sum) } else { sum };
+                }
+                index += 1;
+            }
+            tile += 1;
+        }
+        let line = (part.sums * product.taps + tap) * product.rows + row;
+        let at = i64::from(line) * i64::from(product.channels) + i64::from(column);
+        // SAFETY: the element lies in the run's sums, and no other thread has it.
+        unsafe { *partial.wrapping_offset(at as isize) = sum };
+    }
+}
+
+/// Adds the product of one step of pixels: dy, transposed, times x. `dy_row` and `x_row` give the place of a pixel's
+/// first vector; the others' places differ from it in the bits of their number.
 ///
 /// # Safety
 /// The rows were stored before the last barrier; all lanes of the warp call this together.
 #[inline(always)]
 unsafe fn multiply<E: Factor, const M: usize, const SPLIT: bool>(
-    rows: u32,
-    pitch_dy: u32,
     first: u32,
     lane: u32,
+    dy_row: impl Fn(u32) -> u32,
     x_row: impl Fn(u32) -> u32,
     sums: &mut [[[f32; 4]; 8]; M],
 ) {
     let mut right = [[0; 2]; 8];
     if size_of::<E>() == 2 {
-        let at = x_row(first + lane / 8 % 2 * 8 + lane % 8) + lane / 16 * 16;
+        let at = x_row(first + lane / 8 % 2 * 8 + lane % 8) ^ (lane / 16 * 16);
         let mut j = 0;
         while j < 4 {
             // SAFETY: by this function's contract.
-            let [a, b, c, d] = unsafe { load_matrices::<true>(at + j as u32 * 32) };
+            let [a, b, c, d] = unsafe { load_matrices::<true>(at ^ (j as u32 * 32)) };
             right[2 * j] = [a, b];
             right[2 * j + 1] = [c, d];
             j += 1;
         }
     } else {
-        let low = x_row(first + lane % 4) + lane / 4 * 4;
-        let high = x_row(first + 4 + lane % 4) + lane / 4 * 4;
+        // A vector has four of the eight columns of a fragment.
+        let at = |pixel: u32| (x_row(first + pixel) ^ (lane / 16 * 16)) + lane / 4 % 4 * 4;
+        let (low, high) = (at(lane % 4), at(lane % 4 + 4));
         let mut j = 0;
         while j < 8 {
+            let column = |at: u32| (at ^ (j as u32 % 4 * 32)) + j as u32 / 4 * 128;
             // SAFETY: by this function's contract.
-            right[j] = unsafe { [shared_load(low + j as u32 * 32), shared_load(high + j as u32 * 32)] };
+            right[j] = unsafe { [shared_load(column(low)), shared_load(column(high))] };
             j += 1;
         }
     }
-    let mut i = 0;
-    while i < M {
-        // SAFETY: by this function's contract.
-        let left: [u32; 4] = unsafe {
-            if size_of::<E>() == 2 {
-                let at = rows + (first + lane / 16 * 8 + lane % 8) * pitch_dy + lane / 8 % 2 * 16;
-                load_matrices::<true>(at + i as u32 * 32)
-            } else {
-                let at = rows + (first + lane % 4) * pitch_dy + lane / 4 * 4 + i as u32 * 64;
-                let far = at + 4 * pitch_dy;
-                [shared_load(at), shared_load(at + 32), shared_load(far), shared_load(far + 32)]
-            }
-        };
+    let (near, far) = if size_of::<E>() == 2 {
+        let at = dy_row(first + lane / 16 * 8 + lane % 8) ^ (lane / 8 % 2 * 16);
+        (at, at)
+    } else {
+        let at = |pixel: u32| (dy_row(first + pixel) ^ (lane / 16 * 16)) + lane / 4 % 4 * 4;
+        (at(lane % 4), at(lane % 4 + 4))
+    };
+    // SAFETY: by this function's contract.
+    let left = |i: u32| unsafe {
+        if size_of::<E>() == 2 {
+            load_matrices::<true>((near ^ (i % 4 * 32)) + i / 4 * 128)
+        } else {
+            let row = |at: u32, half: u32| (at ^ (i % 2 * 64 + half * 32)) + i / 2 * 128;
+            [
+                shared_load(row(near, 0)),
+                shared_load(row(near, 1)),
+                shared_load(row(far, 0)),
+                shared_load(row(far, 1)),
+            ]
+        }
+    };
+    if SPLIT {
+        // The parts of a column fragment live shorter this way round.
+        let mut all = [[0; 4]; M];
+        let mut i = 0;
+        while i < M {
+            all[i] = left(i as u32);
+            i += 1;
+        }
         let mut j = 0;
         while j < 8 {
-            // SAFETY: all lanes of the warp are here.
-            unsafe {
-                sums[i][j] = if SPLIT {
-                    multiply_split(left, right[j], sums[i][j])
-                } else {
-                    E::mma(left, right[j], sums[i][j])
-                };
+            i = 0;
+            while i < M {
+                // SAFETY: all lanes of the warp are here.
+                sums[i][j] = unsafe { multiply_split(all[i], right[j], sums[i][j]) };
+                i += 1;
             }
             j += 1;
         }
-        i += 1;
+    } else {
+        let mut i = 0;
+        while i < M {
+            let left = left(i as u32);
+            let mut j = 0;
+            while j < 8 {
+                // SAFETY: all lanes of the warp are here.
+                sums[i][j] = unsafe { E::mma(left, right[j], sums[i][j]) };
+                j += 1;
+            }
+            i += 1;
+        }
     }
 }
 
@@ -434,6 +547,29 @@ pub unsafe fn conv2d_patch_dw<E: Factor>(dy: *mut E, x: *mut E, partial: *mut f3
 }
 
 entry! { sm_80 single conv2d_patch_dw {
+    args(dy: *mut E, x: *mut E, partial: *mut f32)
+    hidden(described: PatchGradient)
+    constants()
+    barriers(4)
+    threads(384, 1)
+} }
+
+/// Partial sums of wgrad with split products, 32 output channels a warp.
+///
+/// # Safety
+/// As for [`gradient`].
+#[inline(always)]
+pub unsafe fn conv2d_patch_dw_split<E: Factor>(
+    dy: *mut E,
+    x: *mut E,
+    partial: *mut f32,
+    described: PatchGradient,
+) {
+    // SAFETY: by this function's contract.
+    unsafe { gradient::<E, 2, true>(dy, x, partial, &described) };
+}
+
+entry! { sm_80 f32 conv2d_patch_dw_split {
     args(dy: *mut E, x: *mut E, partial: *mut f32)
     hidden(described: PatchGradient)
     constants()

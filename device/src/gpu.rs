@@ -91,6 +91,16 @@ mod imp {
     }
 
     #[inline(always)]
+    pub(super) fn fresh(number: u32) -> u32 {
+        let value: u32;
+        // SAFETY: register to register.
+        unsafe {
+            asm!("mov.b32 {v}, {n};", v = out(reg32) value, n = in(reg32) number, options(nomem, nostack))
+        };
+        value
+    }
+
+    #[inline(always)]
     pub(super) fn f16_pair(low: f32, high: f32) -> u32 {
         let pair: u32;
         // SAFETY: register to register.
@@ -460,6 +470,10 @@ mod imp {
         number
     }
 
+    pub(super) fn fresh(number: u32) -> u32 {
+        number
+    }
+
     pub(super) fn f16_pair(low: f32, high: f32) -> u32 {
         u32::from(f32_to_f16(low)) | (u32::from(f32_to_f16(high)) << 16)
     }
@@ -759,6 +773,13 @@ pub unsafe fn shared_store<E: Copy>(byte: u32, value: E) {
 pub unsafe fn shared_store16(byte: u32, words: [u32; 4]) {
     // SAFETY: by this function's contract.
     unsafe { imp::shared_store16(byte, words) }
+}
+
+/// The same number, of which the compiler knows nothing before this place: what follows from it is computed here, and
+/// takes no registers in a loop around.
+#[inline(always)]
+pub fn fresh(number: u32) -> u32 {
+    imp::fresh(number)
 }
 
 /// Two numbers' nearest halves, ties to even, in one word. Needs `sm_80`.

@@ -579,6 +579,21 @@ pub static KERNELS: &[KernelInfo] = &[
         ],
     },
     KernelInfo {
+        name: "conv2d_patch_dw_split",
+        family: Family::F32,
+        source: include_str!("conv2d_patch_dw_split/source.rs"),
+        args: &[
+            Param { name: "dy", ty: "*mut E" },
+            Param { name: "x", ty: "*mut E" },
+            Param { name: "partial", ty: "*mut f32" },
+        ],
+        hidden: &[Param { name: "described", ty: "PatchGradient" }],
+        constants: &[],
+        modules: &[
+            Module { kind: "f32", target: "sm_80", ptx: include_str!("conv2d_patch_dw_split/f32.ptx") },
+        ],
+    },
+    KernelInfo {
         name: "conv2d_patch_split",
         family: Family::F32,
         source: include_str!("conv2d_patch_split/source.rs"),

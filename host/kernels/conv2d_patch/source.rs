@@ -5,5 +5,5 @@
 #[inline(always)]
 pub unsafe fn conv2d_patch<E: Factor>(source: *mut E, packed: *mut E, out: *mut E, described: PatchProduct) {
     // SAFETY: by this function's contract.
-    unsafe { product::<E, false>(source, packed, out, &described) };
+    unsafe { product::<E, 4, false>(source, packed, out, &described) };
 }

@@ -10,5 +10,5 @@ pub unsafe fn conv2d_patch_split<E: Factor>(
     described: PatchProduct,
 ) {
     // SAFETY: by this function's contract.
-    unsafe { product::<E, true>(source, packed, out, &described) };
+    unsafe { product::<E, 2, true>(source, packed, out, &described) };
 }

@@ -15,6 +15,7 @@ const BN: i64 = 128;
 /// Channels of a block's tile, and its threads.
 const ROWS: i64 = 64;
 const THREADS: u32 = 256;
+const SPLIT_THREADS: u32 = 384;
 
 /// Bytes of a chunk of channels.
 const CHUNK: i64 = 64;
@@ -138,7 +139,9 @@ impl Tile {
     fn moved(&self) -> i64 {
         const SHORTEST: i64 = 16;
         let row = self.columns().max(SHORTEST);
-        self.images * (self.y.entries * row + self.y.pixels * self.x.pixels.max(SHORTEST))
+        // One column at a time takes as many instructions as four.
+        let read = if self.wide { row } else { 3 * row };
+        self.images * (self.y.entries * read + self.y.pixels * self.x.pixels.max(SHORTEST))
     }
 
     fn count(&self, b: i64, [y, x]: &[Axis; 2]) -> i64 {
@@ -341,7 +344,7 @@ impl Product {
         let grid = ceil(tiles, ceil(tiles, blocks));
         let geometry = Geometry {
             grid_x: u32::try_from(grid).map_err(|_| NoTile)?,
-            block_x: THREADS,
+            block_x: if self.split { SPLIT_THREADS } else { THREADS },
             shared_bytes: Self::shared_bytes(&tile, round_chunks, round_taps) as u32,
         };
         Launch::variant(name, m.dtype, &[], params, &touched, geometry).map(Some).ok_or(NoTile)
@@ -371,6 +374,7 @@ pub(super) struct Gradient {
     runs: i64,
     shared_bytes: i64,
     volume: i64,
+    split: bool,
 }
 
 impl Gradient {
@@ -379,7 +383,18 @@ impl Gradient {
         let taps = problem.taps();
         let (rows, channels) = (i64::from(problem.c_out_per_group()), i64::from(problem.c_in_per_group()));
         let empty = volumes.y == 0 || volumes.x == 0 || volumes.w == 0;
-        if empty || !m.mma() || taps > MAX_TAPS || rows < 16 || channels < 16 || !small(problem) {
+        let float = matches!(m.dtype, DType::F16 | DType::Bf16 | DType::F32);
+        let split = m.dtype == DType::F32 && !m.mma();
+        // Split products need room for both parts, so that a warp takes fewer output channels.
+        let warp = if split { WARP / 2 } else { WARP };
+        if empty
+            || m.target.capability < (8, 0)
+            || !float
+            || taps > MAX_TAPS
+            || rows < 16
+            || channels < 16
+            || !small(problem)
+        {
             return None;
         }
         let axes = [forward_axis(problem, 0), forward_axis(problem, 1)];
@@ -389,16 +404,15 @@ impl Gradient {
         let depth = 32 / element;
         let tap_blocks = ceil(taps, MAX_BLOCK_TAPS);
         let block_taps = ceil(taps, tap_blocks);
-        let mut warp_rows = ceil(rows, WARP).min(MAX_CONSUMERS / block_taps);
+        let mut warp_rows = ceil(rows, warp).min(MAX_CONSUMERS / block_taps);
         let mut warp_columns = ceil(channels, WARP).min(MAX_CONSUMERS / (block_taps * warp_rows));
         let limit = shared_limit(m.target.capability);
         loop {
-            let pad = if element == 2 { 16 } else { 32 };
-            let (pitch_x, pitch_dy) = (warp_columns * WARP * element + pad, warp_rows * WARP * element + pad);
+            let (pitch_x, pitch_dy) = (warp_columns * WARP * element, warp_rows * warp * element);
             let shared = |tile: &Tile| {
                 let (entries, pixels) = (tile.entries(), ceil(tile.pixels(), depth) * depth);
                 // Pixels of dy may be read one by one.
-                let tables = ceil(2 * pixels * 4, 16) * 16 + (tile.entries() + tile.pixels()) * 16;
+                let tables = ceil(2 * pixels * 4 + (tile.entries() + tile.pixels()) * 16, 128) * 128;
                 tables + 2 * ((entries + 1) * pitch_x + pixels * pitch_dy)
             };
             let found = [BN, BN / 2, BN / 4]
@@ -406,7 +420,7 @@ impl Gradient {
                 .find_map(|pixels| Tile::choose(b, &axes, pixels, image, true, |tile| shared(tile) <= limit));
             if let Some(tile) = found {
                 let (row_blocks, column_blocks) =
-                    (ceil(rows, warp_rows * WARP), ceil(channels, warp_columns * WARP));
+                    (ceil(rows, warp_rows * warp), ceil(channels, warp_columns * WARP));
                 let blocks = row_blocks * column_blocks * tap_blocks * i64::from(problem.g);
                 let tiles = tile.count(b, &axes);
                 // A block fills a multiprocessor.
@@ -428,6 +442,7 @@ impl Gradient {
                     runs: ceil(tiles, run),
                     shared_bytes: shared(&tile),
                     volume: volumes.w,
+                    split,
                 });
             }
             if warp_rows == 1 && warp_columns == 1 {
@@ -483,7 +498,8 @@ impl Gradient {
             partial.bytes as i64 / 4 / self.runs,
             "the partial sums have their room"
         );
-        Launch::variant("conv2d_patch_dw", m.dtype, &[], params, &[dy, x, partial], geometry)
+        let name = if self.split { "conv2d_patch_dw_split" } else { "conv2d_patch_dw" };
+        Launch::variant(name, m.dtype, &[], params, &[dy, x, partial], geometry)
     }
 }
 
