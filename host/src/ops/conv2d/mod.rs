@@ -3,6 +3,7 @@
 mod channels;
 pub(super) mod checked;
 mod depthwise;
+mod few;
 mod patch;
 mod plan;
 mod reference;
