@@ -388,32 +388,29 @@ pub unsafe fn conv2d_depthwise_dw<E: Num<Acc = f32>>(
                 let mut dy_at = dy_tile + product.dy.place(image, group * lines, column);
                 // SAFETY: the tiles were staged before the barrier.
                 let mut window = unsafe { Window::above(top, taps, true) };
-                let mut turn = 0;
-                while turn < product.turns {
+                // Rows behind the last have no part: what they would meet need not be finite.
+                let below = product.dy.h as u32 - first_row;
+                let below = if group * lines < below { below - group * lines } else { 0 };
+                let live = if below < lines { below } else { lines };
+                let mut done = 0;
+                while done + rows <= live {
                     // ptxas unrolls this, and the window's rows change their registers instead of moving.
                     let mut r = 0;
                     while r < rows {
                         // SAFETY: as above.
-                        let value: f32 = unsafe {
-                            window.advance(top, taps, true);
-                            shared_load(dy_at)
-                        };
-                        let mut i = 0;
-                        while i < MAX_WINDOW {
-                            let mut j = 0;
-                            while j < MAX_WINDOW {
-                                if (i < taps.h as usize) & (j < taps.w as usize) {
-                                    sums[i][j] = f32::mul_add(window.values[i][j], value, sums[i][j]);
-                                }
-                                j += 1;
-                            }
-                            i += 1;
-                        }
+                        unsafe { add_row(&mut sums, &mut window, top, dy_at, taps) };
                         top += step_h * taps.pitch;
                         dy_at += product.dy.pitch.divisor() * 4;
                         r += 1;
                     }
-                    turn += 1;
+                    done += rows;
+                }
+                while done < live {
+                    // SAFETY: as above.
+                    unsafe { add_row(&mut sums, &mut window, top, dy_at, taps) };
+                    top += step_h * taps.pitch;
+                    dy_at += product.dy.pitch.divisor() * 4;
+                    done += 1;
                 }
                 item += threads;
             }
@@ -439,6 +436,36 @@ pub unsafe fn conv2d_depthwise_dw<E: Num<Acc = f32>>(
             add_up(taps.h * taps.w, partial.wrapping_offset(to as isize));
         }
         block += grid_dim_x();
+    }
+}
+
+/// Adds an element of dy times what its taps meet.
+///
+/// # Safety
+/// The window at `top` and the element at `dy` were staged before the last barrier.
+#[inline(always)]
+unsafe fn add_row(
+    sums: &mut [[f32; MAX_WINDOW]; MAX_WINDOW],
+    window: &mut Window,
+    top: u32,
+    dy: u32,
+    taps: Taps,
+) {
+    // SAFETY: by this function's contract.
+    let value: f32 = unsafe {
+        window.advance(top, taps, true);
+        shared_load(dy)
+    };
+    let mut i = 0;
+    while i < MAX_WINDOW {
+        let mut j = 0;
+        while j < MAX_WINDOW {
+            if (i < taps.h as usize) & (j < taps.w as usize) {
+                sums[i][j] = f32::mul_add(window.values[i][j], value, sums[i][j]);
+            }
+            j += 1;
+        }
+        i += 1;
     }
 }
 

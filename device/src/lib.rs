@@ -46,6 +46,7 @@ pub mod constant_pad1d;
 pub mod conv2d;
 pub mod conv2d_depthwise;
 pub mod conv2d_few;
+pub mod conv2d_few_dw;
 pub mod conv2d_patch;
 pub mod conv2d_patch_dw;
 pub mod conv2d_tiled;

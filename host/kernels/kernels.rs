@@ -458,6 +458,26 @@ pub static KERNELS: &[KernelInfo] = &[
         ],
     },
     KernelInfo {
+        name: "conv2d_few_dw",
+        family: Family::Single,
+        source: include_str!("conv2d_few_dw/source.rs"),
+        args: &[
+            Param { name: "dy", ty: "*mut E" },
+            Param { name: "x", ty: "*mut E" },
+            Param { name: "partial", ty: "*mut f32" },
+        ],
+        hidden: &[Param { name: "product", ty: "FewGradient" }],
+        constants: &[
+            Constant { name: "taps_w", divisor: false },
+            Constant { name: "step_w", divisor: false },
+        ],
+        modules: &[
+            Module { kind: "f16", target: "sm_70", ptx: include_str!("conv2d_few_dw/f16.ptx") },
+            Module { kind: "bf16", target: "sm_70", ptx: include_str!("conv2d_few_dw/bf16.ptx") },
+            Module { kind: "f32", target: "sm_70", ptx: include_str!("conv2d_few_dw/f32.ptx") },
+        ],
+    },
+    KernelInfo {
         name: "conv2d_few_dx",
         family: Family::Single,
         source: include_str!("conv2d_few_dx/source.rs"),
