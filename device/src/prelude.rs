@@ -10,6 +10,7 @@ pub use crate::conv2d::{
 pub use crate::conv2d_depthwise::*;
 pub use crate::conv2d_few::*;
 pub use crate::conv2d_few_dw::*;
+pub use crate::conv2d_few_dw_mma::*;
 pub use crate::conv2d_patch::*;
 pub use crate::conv2d_patch_dw::*;
 pub use crate::conv2d_tiled::*;

@@ -478,6 +478,23 @@ pub static KERNELS: &[KernelInfo] = &[
         ],
     },
     KernelInfo {
+        name: "conv2d_few_dw_mma",
+        family: Family::Single,
+        source: include_str!("conv2d_few_dw_mma/source.rs"),
+        args: &[
+            Param { name: "dy", ty: "*mut E" },
+            Param { name: "x", ty: "*mut E" },
+            Param { name: "partial", ty: "*mut f32" },
+        ],
+        hidden: &[Param { name: "product", ty: "FewProduct" }],
+        constants: &[],
+        modules: &[
+            Module { kind: "f16", target: "sm_80", ptx: include_str!("conv2d_few_dw_mma/f16.ptx") },
+            Module { kind: "bf16", target: "sm_80", ptx: include_str!("conv2d_few_dw_mma/bf16.ptx") },
+            Module { kind: "f32", target: "sm_80", ptx: include_str!("conv2d_few_dw_mma/f32.ptx") },
+        ],
+    },
+    KernelInfo {
         name: "conv2d_few_dx",
         family: Family::Single,
         source: include_str!("conv2d_few_dx/source.rs"),

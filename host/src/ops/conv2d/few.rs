@@ -1,8 +1,7 @@
-//! The launches for few input channels: what `device/src/conv2d_few.rs` and `conv2d_few_dw.rs` compute, described in
-//! their words.
+//! The launches of dgrad for few input channels: what `device/src/conv2d_few.rs` computes, described in its words.
 
 use super::depthwise::{Axis, Planes};
-use super::plan::{Problem, Volumes};
+use super::plan::Problem;
 use super::tiled::{Machine, ceil};
 use crate::element::DType;
 use crate::launch::{Geometry, Launch, Params, Structure, Touched};
@@ -29,7 +28,7 @@ const GOOD_SHARED: i64 = 48 << 10;
 const MAX_SHARED: i64 = 64 << 10;
 
 /// Whether there are few channels, work enough, and 32-bit numbers suffice.
-fn suits(problem: &Problem, dtype: DType) -> bool {
+pub(super) fn suits(problem: &Problem, dtype: DType) -> bool {
     let product = |factors: &[i64]| factors.iter().try_fold(1_i64, |n, &f| n.checked_mul(f));
     let below = |factors: &[i64]| product(factors).is_some_and(|n| n < (1 << 31) - (1 << 16));
     let [b, c_in, c_out] = [problem.b, problem.c_in, problem.c_out].map(i64::from);
@@ -104,118 +103,4 @@ pub(super) fn input_gradient(
         shared_bytes: shared_bytes as u32,
     };
     Launch::variant("conv2d_few_dx", m.dtype, &constants, params, &touched, geometry)
-}
-
-/// Columns of a filter, output channels of a thread and of a block, and rows of taps of a block of wgrad.
-const MAX_TAPS: i64 = 7;
-const ROWS: i64 = 8;
-const BLOCK_ROWS: i64 = 64;
-const BLOCK_TAP_ROWS: i64 = 24;
-
-/// Shared memory with which two blocks of wgrad share a multiprocessor.
-const MAX_GRADIENT_SHARED: i64 = 96 << 10;
-
-/// The most bytes of partial sums that wgrad asks for.
-const MAX_PARTIAL: i64 = 48 << 20;
-
-/// Words that a row of dy's tile has more than a multiple of the banks, so that eight rows lie in different ones.
-const BANKS: i64 = 32;
-const SHIFT: i64 = 4;
-
-/// How wgrad runs.
-pub(super) struct Gradient {
-    axes: [Axis; 2],
-    /// Words in front of x's column 0 and of its row, and words of dy's row.
-    words: (i64, i64),
-    dy_pitch: i64,
-    /// Rows of taps, of a block, and blocks along them and along the output channels.
-    tap_rows: i64,
-    block_tap_rows: i64,
-    tap_blocks: i64,
-    row_blocks: i64,
-    /// Rows of dy, of a run, and runs.
-    tiles: i64,
-    run: i64,
-    runs: i64,
-    shared_bytes: i64,
-}
-
-impl Gradient {
-    /// Nothing where the kernel does not serve.
-    pub(super) fn new(problem: &Problem, volumes: &Volumes, m: Machine<'_>) -> Option<Self> {
-        let (rows, channels) = (i64::from(problem.c_out_per_group()), i64::from(problem.c_in_per_group()));
-        let [kh, kw] = problem.kernel.map(i64::from);
-        // A thread has a row of taps: with fewer, its numbers serve too little.
-        let worth = kw >= 3 && kw <= MAX_TAPS && rows >= 16;
-        if !worth || volumes.x == 0 || !suits(problem, m.dtype) {
-            return None;
-        }
-        let axes @ [y, x] = [Axis::forward(problem, 0), Axis::forward(problem, 1)];
-        let tap_rows = channels * kh;
-        let tap_blocks = ceil(tap_rows, BLOCK_TAP_ROWS);
-        let block_tap_rows = ceil(tap_rows, tap_blocks);
-        let row_blocks = ceil(rows, BLOCK_ROWS);
-        let words = x.words();
-        let dy_pitch = ceil((x.out - SHIFT).max(0), BANKS) * BANKS + SHIFT;
-        let shared_bytes = 4 * (tap_rows * words.1 + rows.min(BLOCK_ROWS) * dy_pitch);
-        let tiles = i64::from(problem.b) * y.out;
-        let others = tap_blocks * row_blocks * i64::from(problem.g);
-        // Two blocks share a multiprocessor.
-        let wanted = (2 * i64::from(m.target.multiprocessors) / others).max(1);
-        let run = ceil(tiles, wanted.min((MAX_PARTIAL / (4 * volumes.w)).max(1)));
-        let runs = ceil(tiles, run);
-        let gradient = Self {
-            axes,
-            words,
-            dy_pitch,
-            tap_rows,
-            block_tap_rows,
-            tap_blocks,
-            row_blocks,
-            tiles,
-            run,
-            runs,
-            shared_bytes,
-        };
-        let fits = shared_bytes <= MAX_GRADIENT_SHARED && others.checked_mul(runs)? < 1 << 31;
-        fits.then_some(gradient)
-    }
-
-    /// Runs, whose partial sums are added.
-    pub(super) fn runs(&self) -> i64 {
-        self.runs
-    }
-
-    /// The launch that leaves the partial sums in `partial`. `touched` are dy and x.
-    pub(super) fn launch(
-        &self,
-        problem: &Problem,
-        m: Machine<'_>,
-        [dy, x]: [Touched; 2],
-        partial: Touched,
-    ) -> Option<Launch> {
-        let [y_axis, x_axis] = self.axes;
-        let (image, result) = ([y_axis.source, x_axis.source], [y_axis.out, x_axis.out]);
-        let groups = i64::from(problem.g);
-        let blocks = self.runs * groups * self.row_blocks * self.tap_blocks;
-        let mut words = Structure::new();
-        let (plane, tile_words) = (image[0] * image[1], [self.words.0, self.words.1]);
-        Planes { plane, extents: image, words: tile_words, lines: y_axis.taps }.describe(&mut words, m.dtype);
-        let plane = result[0] * result[1];
-        Planes { plane, extents: result, words: [0, self.dy_pitch], lines: 1 }.describe(&mut words, m.dtype);
-        words.word(i64::from(problem.c_in_per_group())).word(i64::from(problem.c_out_per_group()));
-        words.word(self.tap_rows).word(y_axis.start).word(x_axis.start).word(y_axis.step);
-        words.word(self.tiles).word(self.run).word(blocks).word(self.block_tap_rows);
-        words.divisor(y_axis.out).divisor(self.tap_blocks).divisor(self.row_blocks).divisor(groups);
-        let mut params = Params::new();
-        params.pointers(&[dy.address, x.address, partial.address]);
-        params.structure(&words);
-        let geometry = Geometry {
-            grid_x: u32::try_from(blocks).ok()?,
-            block_x: (ceil(ROWS * self.block_tap_rows, 32) * 32) as u32,
-            shared_bytes: self.shared_bytes as u32,
-        };
-        let constants = [x_axis.taps as i32, x_axis.step as i32];
-        Launch::variant("conv2d_few_dw", m.dtype, &constants, params, &[dy, x, partial], geometry)
-    }
 }

@@ -4,6 +4,7 @@ mod channels;
 pub(super) mod checked;
 mod depthwise;
 mod few;
+mod few_dw;
 mod patch;
 mod plan;
 mod reference;

@@ -1,7 +1,7 @@
 //! The tiled kernels' launches: what `device/src/conv2d_tiled.rs` computes, described in its words.
 
 use super::depthwise;
-use super::few;
+use super::few_dw;
 use super::patch::{Gradient, NoTile, Product};
 use super::plan::{Problem, Volumes};
 use crate::element::DType;
@@ -465,7 +465,7 @@ pub(super) fn weight_gradient_workspace(problem: &Problem, m: Machine<'_>) -> Op
     if let Some(gradient) = depthwise::Gradient::new(problem, &volumes, m) {
         return Some((gradient.runs() * volumes.w * 4) as u64);
     }
-    if let Some(gradient) = few::Gradient::new(problem, &volumes, m) {
+    if let Some(gradient) = few_dw::Gradient::new(problem, &volumes, m) {
         return Some((gradient.runs() * volumes.w * 4) as u64);
     }
     if let Some(gradient) = Gradient::new(problem, &volumes, m) {
@@ -490,7 +490,7 @@ pub(super) fn weight_gradient(
     let dy_and_x = [touched[0], touched[1]];
     let (sums, runs) = if let Some(gradient) = depthwise::Gradient::new(problem, &volumes, m) {
         (gradient.launch(problem, m, dy_and_x, partial(Access::Write))?, gradient.runs())
-    } else if let Some(gradient) = few::Gradient::new(problem, &volumes, m) {
+    } else if let Some(gradient) = few_dw::Gradient::new(problem, &volumes, m) {
         (gradient.launch(problem, m, dy_and_x, partial(Access::Write))?, gradient.runs())
     } else if let Some(gradient) = Gradient::new(problem, &volumes, m) {
         (gradient.launch(problem, m, dy_and_x, partial(Access::Write))?, gradient.runs())
