@@ -11,9 +11,10 @@
 
 use crate::divmod::FastDivmod;
 use crate::gpu::{
-    block_dim_x, block_idx_x, grid_dim_x, load_if, shared_load, shared_store, sync_threads, thread_idx_x,
+    block_dim_x, block_idx_x, grid_dim_x, load_if, shared_load, shared_store, store_if, sync_threads,
+    thread_idx_x,
 };
-use crate::num::{Num, put};
+use crate::num::Num;
 use crate::planes::{MAX_WINDOW, Planes, Taps, Window};
 
 /// Forward or dgrad.
@@ -46,6 +47,8 @@ pub struct Depthwise {
     pub tile_units: u32,
     /// Tiles.
     pub tiles: u32,
+    /// A thread takes so many times some rows.
+    pub turns: u32,
     /// Whether to add to the result.
     pub accumulate: u32,
     /// Divides by columns of the result.
@@ -90,6 +93,7 @@ pub unsafe fn conv2d_depthwise<E: Num<Acc = f32>>(
 ) {
     let planes = &product.planes;
     let (step_h, step_w, sources, rows) = (step_h as u32, step_w as u32, sources as u32, rows as u32);
+    let lines = product.turns * rows;
     let taps = Taps { h: taps_h as u32, w: taps_w as u32, step: step_h, pitch: planes.pitch.divisor() * 4 };
     let (thread, threads) = (thread_idx_x(), block_dim_x());
     let filters = planes.place(product.tile_units * sources, 0, 0);
@@ -101,7 +105,7 @@ pub unsafe fn conv2d_depthwise<E: Num<Acc = f32>>(
         let first_unit = unit_tile * product.tile_units;
         let left = product.units - first_unit;
         let units = if left < product.tile_units { left } else { product.tile_units };
-        let first_row = product.first_h + strip * product.groups.divisor() * rows;
+        let first_row = product.first_h + strip * product.groups.divisor() * lines;
         let from = source.wrapping_offset((i64::from(first_unit) * i64::from(sources) * plane) as isize);
         let first_source = first_row as i32 * step_h as i32 + product.start_h;
         // SAFETY: the units' planes lie in the source; the tile has its shared memory, behind a barrier.
@@ -126,7 +130,7 @@ pub unsafe fn conv2d_depthwise<E: Num<Acc = f32>>(
                 | (class_w + classes_w.divisor() * (taps.w - 1) < product.filter_w);
             let word = ((planes.left as i32 + product.start_w) as u32).wrapping_add(q * step_w);
             // One source's window serves the next row; several sources take turns.
-            let top = |of_unit: u32| planes.place(unit * sources + of_unit, group * rows * step_h, word);
+            let top = |of_unit: u32| planes.place(unit * sources + of_unit, group * lines * step_h, word);
             let first_weight =
                 filters + (plane_of_tile * sources * product.classes.divisor() + class) * taps.h * taps.w * 4;
             let between = product.classes.divisor() * taps.h * taps.w * 4;
@@ -135,36 +139,46 @@ pub unsafe fn conv2d_depthwise<E: Num<Acc = f32>>(
                 unsafe { (Window::above(top(0), taps, whole_w), load_filter(first_weight, taps)) };
             let number = i64::from(first_unit) * i64::from(outs) + i64::from(plane_of_tile);
             let row =
-                ((first_row + group * rows) * classes_h.divisor() + class_h).wrapping_sub(product.shift_h);
+                ((first_row + group * lines) * classes_h.divisor() + class_h).wrapping_sub(product.shift_h);
             let out_w = product.out_w.divisor();
             let size = i64::from(product.out_h) * i64::from(out_w);
             let offset = number * size + i64::from(row as i32) * i64::from(out_w) + i64::from(column);
             let mut to = out.wrapping_offset(offset as isize);
             let mut row = row;
-            let mut r = 0;
-            while r < rows {
-                let mut sum = 0.0;
-                let mut of_unit = 0;
-                while of_unit < sources {
-                    // SAFETY: as above.
-                    unsafe {
-                        let at = top(of_unit) + r * step_h * taps.pitch;
-                        if sources > 1 {
-                            window = Window::above(at, taps, whole_w);
-                            weights = load_filter(first_weight + of_unit * between, taps);
+            let mut down = 0;
+            let mut turn = 0;
+            while turn < product.turns {
+                // ptxas unrolls this, and the window's rows change their registers instead of moving.
+                let mut r = 0;
+                while r < rows {
+                    let mut sum = 0.0;
+                    let mut of_unit = 0;
+                    while of_unit < sources {
+                        // SAFETY: as above.
+                        unsafe {
+                            let at = top(of_unit) + down;
+                            if sources > 1 {
+                                window = Window::above(at, taps, whole_w);
+                                weights = load_filter(first_weight + of_unit * between, taps);
+                            }
+                            window.advance(at, taps, whole_w);
                         }
-                        window.advance(at, taps, whole_w);
+                        sum = add_taps(sum, &window, &weights, taps, whole_h);
+                        of_unit += 1;
                     }
-                    sum = add_taps(sum, &window, &weights, taps, whole_h);
-                    of_unit += 1;
-                }
-                if row < product.out_h {
+                    // Without branches, so that rows overlap.
+                    let inside = row < product.out_h;
                     // SAFETY: the element lies in the result, and no other thread has it.
-                    unsafe { put(to, sum, product.accumulate) };
+                    unsafe {
+                        let before = load_if(inside & (product.accumulate != 0), to, E::narrow(0.0));
+                        store_if(inside, to, E::narrow(before.widen() + sum));
+                    }
+                    row = row.wrapping_add(classes_h.divisor());
+                    to = to.wrapping_offset(classes_h.divisor() as isize * out_w as isize);
+                    down += step_h * taps.pitch;
+                    r += 1;
                 }
-                row = row.wrapping_add(classes_h.divisor());
-                to = to.wrapping_offset(classes_h.divisor() as isize * out_w as isize);
-                r += 1;
+                turn += 1;
             }
             item += threads;
         }
@@ -288,6 +302,8 @@ pub struct DepthwiseGradient {
     pub batch: u32,
     /// Batch items of a tile.
     pub tile_images: u32,
+    /// A thread takes so many times some rows.
+    pub turns: u32,
     /// Tiles of a channel.
     pub tiles: u32,
     /// Tiles of a run.
@@ -330,6 +346,7 @@ pub unsafe fn conv2d_depthwise_dw<E: Num<Acc = f32>>(
 ) {
     let planes = &product.planes;
     let (step_h, step_w, rows) = (step_h as u32, step_w as u32, rows as u32);
+    let lines = product.turns * rows;
     let taps = Taps { h: taps_h as u32, w: taps_w as u32, step: step_h, pitch: planes.pitch.divisor() * 4 };
     let (thread, threads) = (thread_idx_x(), block_dim_x());
     let out_w = product.out_w.divisor();
@@ -350,13 +367,14 @@ pub unsafe fn conv2d_depthwise_dw<E: Num<Acc = f32>>(
             let first_image = image_tile * product.tile_images;
             let left = product.batch - first_image;
             let images = if left < product.tile_images { left } else { product.tile_images };
-            let first_row = strip * product.groups.divisor() * rows;
-            let from = i64::from(first_image) * planes.plane + i64::from(x_channel) * x_plane;
+            let first_row = strip * product.groups.divisor() * lines;
+            let from = i64::from(first_image) * i64::from(planes.plane) + i64::from(x_channel) * x_plane;
             let first_source = (first_row * step_h) as i32 + product.start_h;
             // SAFETY: the images lie in x; the tile has its shared memory, behind a barrier.
             unsafe {
                 planes.stage(0, x.wrapping_offset(from as isize), images, first_source);
-                let from = i64::from(first_image) * product.dy.plane + i64::from(channel) * dy_plane;
+                let from =
+                    i64::from(first_image) * i64::from(product.dy.plane) + i64::from(channel) * dy_plane;
                 product.dy.stage(dy_tile, dy.wrapping_offset(from as isize), images, first_row as i32);
             }
             sync_threads();
@@ -366,31 +384,33 @@ pub unsafe fn conv2d_depthwise_dw<E: Num<Acc = f32>>(
                 let (rest, column) = product.out_w.divmod(item);
                 let (image, group) = product.groups.divmod(rest);
                 let word = ((planes.left as i32 + product.start_w) as u32).wrapping_add(column * step_w);
-                let mut top = planes.place(image, group * rows * step_h, word);
-                let mut dy_at = dy_tile + product.dy.place(image, group * rows, column);
+                let mut top = planes.place(image, group * lines * step_h, word);
+                let mut dy_at = dy_tile + product.dy.place(image, group * lines, column);
                 // SAFETY: the tiles were staged before the barrier.
                 let mut window = unsafe { Window::above(top, taps, true) };
-                let mut r = 0;
-                while r < rows {
-                    // SAFETY: as above.
-                    let value: f32 = unsafe {
-                        window.advance(top, taps, true);
-                        shared_load(dy_at)
-                    };
-                    let mut i = 0;
-                    while i < MAX_WINDOW {
-                        let mut j = 0;
-                        while j < MAX_WINDOW {
-                            if (i < taps.h as usize) & (j < taps.w as usize) {
-                                sums[i][j] = f32::mul_add(window.values[i][j], value, sums[i][j]);
-                            }
-                            j += 1;
-                        }
-                        i += 1;
+                // Rows behind the last have no part: what they would meet need not be finite.
+                let below = product.dy.h as u32 - first_row;
+                let below = if group * lines < below { below - group * lines } else { 0 };
+                let live = if below < lines { below } else { lines };
+                let mut done = 0;
+                while done + rows <= live {
+                    // ptxas unrolls this, and the window's rows change their registers instead of moving.
+                    let mut r = 0;
+                    while r < rows {
+                        // SAFETY: as above.
+                        unsafe { add_row(&mut sums, &mut window, top, dy_at, taps) };
+                        top += step_h * taps.pitch;
+                        dy_at += product.dy.pitch.divisor() * 4;
+                        r += 1;
                     }
+                    done += rows;
+                }
+                while done < live {
+                    // SAFETY: as above.
+                    unsafe { add_row(&mut sums, &mut window, top, dy_at, taps) };
                     top += step_h * taps.pitch;
                     dy_at += product.dy.pitch.divisor() * 4;
-                    r += 1;
+                    done += 1;
                 }
                 item += threads;
             }
@@ -416,6 +436,36 @@ pub unsafe fn conv2d_depthwise_dw<E: Num<Acc = f32>>(
             add_up(taps.h * taps.w, partial.wrapping_offset(to as isize));
         }
         block += grid_dim_x();
+    }
+}
+
+/// Adds an element of dy times what its taps meet.
+///
+/// # Safety
+/// The window at `top` and the element at `dy` were staged before the last barrier.
+#[inline(always)]
+unsafe fn add_row(
+    sums: &mut [[f32; MAX_WINDOW]; MAX_WINDOW],
+    window: &mut Window,
+    top: u32,
+    dy: u32,
+    taps: Taps,
+) {
+    // SAFETY: by this function's contract.
+    let value: f32 = unsafe {
+        window.advance(top, taps, true);
+        shared_load(dy)
+    };
+    let mut i = 0;
+    while i < MAX_WINDOW {
+        let mut j = 0;
+        while j < MAX_WINDOW {
+            if (i < taps.h as usize) & (j < taps.w as usize) {
+                sums[i][j] = f32::mul_add(window.values[i][j], value, sums[i][j]);
+            }
+            j += 1;
+        }
+        i += 1;
     }
 }
 

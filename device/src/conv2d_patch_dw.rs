@@ -182,12 +182,8 @@ unsafe fn gradient<E: Factor, const M: usize, const SPLIT: bool>(
             }
             if tap < product.taps {
                 // Split, found again, so that it takes no register over the run.
-                let first_row = if SPLIT {
-                    product.row_blocks.divmod(fresh(block)).1 * block_rows
-                } else {
-                    part.first_row
-                };
-                let row = first_row + warp_row * 16 * M as u32;
+                let warp_row = if SPLIT { product.warp_rows.divmod(fresh(warp)).1 } else { warp_row };
+                let row = part.first_row + warp_row * 16 * M as u32;
                 let column = part.first_column + warp_column * WARP_CHANNELS;
                 // SAFETY: the elements lie in the run's sums, and no other thread has them.
                 unsafe {

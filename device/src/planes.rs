@@ -13,7 +13,7 @@ use crate::vector::{lane, lanes};
 #[derive(Clone, Copy, Debug)]
 pub struct Planes {
     /// Elements between the planes of a tile.
-    pub plane: i64,
+    pub plane: u32,
     /// Rows of a plane.
     pub h: i32,
     /// Columns of a plane.
@@ -52,9 +52,11 @@ impl Planes {
         let line = |line: u32| {
             let (plane, row) = self.rows.divmod(line);
             let row = first_row + row as i32;
-            let offset = i64::from(plane) * self.plane + i64::from(row) * i64::from(self.w);
+            // Products of 32-bit numbers, which take one instruction each.
+            let from = source.wrapping_add((u64::from(plane) * u64::from(self.plane)) as usize);
+            let from = from.wrapping_offset((i64::from(row) * i64::from(self.w)) as isize);
             // A negative row is a huge unsigned one.
-            (source.wrapping_offset(offset as isize), (row as u32) < self.h as u32)
+            (from, (row as u32) < self.h as u32)
         };
         let elements = lanes::<E>() as u32;
         if (source.addr() % 16 == 0) & (self.w as u32 % elements == 0) {

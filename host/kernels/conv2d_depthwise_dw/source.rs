@@ -19,6 +19,7 @@ pub unsafe fn conv2d_depthwise_dw<E: Num<Acc = f32>>(
 ) {
     let planes = &product.planes;
     let (step_h, step_w, rows) = (step_h as u32, step_w as u32, rows as u32);
+    let lines = product.turns * rows;
     let taps = Taps { h: taps_h as u32, w: taps_w as u32, step: step_h, pitch: planes.pitch.divisor() * 4 };
     let (thread, threads) = (thread_idx_x(), block_dim_x());
     let out_w = product.out_w.divisor();
@@ -39,13 +40,14 @@ pub unsafe fn conv2d_depthwise_dw<E: Num<Acc = f32>>(
             let first_image = image_tile * product.tile_images;
             let left = product.batch - first_image;
             let images = if left < product.tile_images { left } else { product.tile_images };
-            let first_row = strip * product.groups.divisor() * rows;
-            let from = i64::from(first_image) * planes.plane + i64::from(x_channel) * x_plane;
+            let first_row = strip * product.groups.divisor() * lines;
+            let from = i64::from(first_image) * i64::from(planes.plane) + i64::from(x_channel) * x_plane;
             let first_source = (first_row * step_h) as i32 + product.start_h;
             // SAFETY: the images lie in x; the tile has its shared memory, behind a barrier.
             unsafe {
                 planes.stage(0, x.wrapping_offset(from as isize), images, first_source);
-                let from = i64::from(first_image) * product.dy.plane + i64::from(channel) * dy_plane;
+                let from =
+                    i64::from(first_image) * i64::from(product.dy.plane) + i64::from(channel) * dy_plane;
                 product.dy.stage(dy_tile, dy.wrapping_offset(from as isize), images, first_row as i32);
             }
             sync_threads();
@@ -55,31 +57,33 @@ pub unsafe fn conv2d_depthwise_dw<E: Num<Acc = f32>>(
                 let (rest, column) = product.out_w.divmod(item);
                 let (image, group) = product.groups.divmod(rest);
                 let word = ((planes.left as i32 + product.start_w) as u32).wrapping_add(column * step_w);
-                let mut top = planes.place(image, group * rows * step_h, word);
-                let mut dy_at = dy_tile + product.dy.place(image, group * rows, column);
+                let mut top = planes.place(image, group * lines * step_h, word);
+                let mut dy_at = dy_tile + product.dy.place(image, group * lines, column);
                 // SAFETY: the tiles were staged before the barrier.
                 let mut window = unsafe { Window::above(top, taps, true) };
-                let mut r = 0;
-                while r < rows {
-                    // SAFETY: as above.
-                    let value: f32 = unsafe {
-                        window.advance(top, taps, true);
-                        shared_load(dy_at)
-                    };
-                    let mut i = 0;
-                    while i < MAX_WINDOW {
-                        let mut j = 0;
-                        while j < MAX_WINDOW {
-                            if (i < taps.h as usize) & (j < taps.w as usize) {
-                                sums[i][j] = f32::mul_add(window.values[i][j], value, sums[i][j]);
-                            }
-                            j += 1;
-                        }
-                        i += 1;
+                // Rows behind the last have no part: what they would meet need not be finite.
+                let below = product.dy.h as u32 - first_row;
+                let below = if group * lines < below { below - group * lines } else { 0 };
+                let live = if below < lines { below } else { lines };
+                let mut done = 0;
+                while done + rows <= live {
+                    // ptxas unrolls this, and the window's rows change their registers instead of moving.
+                    let mut r = 0;
+                    while r < rows {
+                        // SAFETY: as above.
+                        unsafe { add_row(&mut sums, &mut window, top, dy_at, taps) };
+                        top += step_h * taps.pitch;
+                        dy_at += product.dy.pitch.divisor() * 4;
+                        r += 1;
                     }
+                    done += rows;
+                }
+                while done < live {
+                    // SAFETY: as above.
+                    unsafe { add_row(&mut sums, &mut window, top, dy_at, taps) };
                     top += step_h * taps.pitch;
                     dy_at += product.dy.pitch.divisor() * 4;
-                    r += 1;
+                    done += 1;
                 }
                 item += threads;
             }

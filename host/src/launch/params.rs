@@ -147,12 +147,6 @@ impl Structure {
         self
     }
 
-    /// A structure inside, on its boundary.
-    pub(crate) fn structure(&mut self, inner: &Structure) -> &mut Self {
-        self.align(8).0.extend(&inner.0);
-        self.align(8)
-    }
-
     /// A `FastDivmod`.
     pub(crate) fn divisor(&mut self, divisor: i64) -> &mut Self {
         self.0.extend(fast_divmod(divisor as u32).map(u32::to_ne_bytes).as_flattened());

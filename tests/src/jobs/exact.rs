@@ -4,7 +4,7 @@ use cotangent::launch::Target;
 use cotangent::verify::{Call, Case, Executor, Failure, HostBuffer, SplitMix64, decode, encode, kernel};
 use cotangent::{DType, Device, LaunchOptions, MathMode};
 
-use super::shapes::{CONVOLUTIONS, convolution};
+use super::shapes::{CONVOLUTIONS, DEPTHWISE, FEW_CHANNELS, convolution};
 use super::{Job, TARGETS, Work, module, planned_for};
 use crate::executor::{Blocks, is_tuned, names, plan};
 
@@ -23,7 +23,7 @@ fn cases() -> Vec<Case> {
             cases.push(convolution(kernel, constants, sizes));
         }
     }
-    for (constants, sizes) in CONVOLUTIONS {
+    for &(constants, sizes) in CONVOLUTIONS.iter().chain(&DEPTHWISE).chain(&FEW_CHANNELS) {
         for kernel in ["conv2d_forward", "conv2d_backward_dx", "conv2d_backward_dw"] {
             cases.push(convolution(kernel, constants, sizes));
         }

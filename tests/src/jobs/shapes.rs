@@ -172,6 +172,20 @@ pub(super) const DEPTHWISE: [([i32; 8], [i32; 5]); 10] = [
     ([3, 3, 1, 2, 1, 1, 1, 64], [1, 1, 1, 40, 480]),
 ];
 
+/// Few input channels: several tiles along the rows and the columns, strides from one class to four parts of them, and
+/// more channels than a thread takes.
+pub(super) const FEW_CHANNELS: [([i32; 8], [i32; 5]); 9] = [
+    ([7, 7, 2, 2, 3, 3, 1, 64], [1, 3, 17, 18, 20]),
+    ([3, 3, 1, 1, 1, 1, 1, 64], [2, 3, 16, 16, 9]),
+    ([5, 4, 4, 3, 1, 0, 1, 64], [1, 5, 16, 25, 22]),
+    ([2, 3, 3, 2, 0, 2, 1, 64], [1, 2, 33, 15, 32]),
+    ([4, 2, 1, 2, 2, 1, 2, 64], [2, 8, 24, 10, 8]),
+    ([1, 3, 1, 1, 0, 1, 1, 64], [1, 1, 16, 9, 150]),
+    ([9, 8, 1, 2, 4, 3, 3, 64], [1, 3, 3, 17, 40]),
+    ([5, 6, 2, 1, 2, 3, 1, 64], [1, 6, 70, 9, 11]),
+    ([3, 7, 3, 3, 0, 2, 2, 64], [2, 4, 34, 11, 24]),
+];
+
 /// A convolution of these sizes.
 pub(super) fn convolution(kernel: &'static str, constants: [i32; 8], sizes: [i32; 5]) -> Case {
     let [kh, kw, stride_h, stride_w, pad_h, pad_w, ..] = constants;

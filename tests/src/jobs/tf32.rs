@@ -4,7 +4,7 @@ use cotangent::launch::{Access, Target};
 use cotangent::verify::{Call, Case, Executor, Failure, HostBuffer, SplitMix64, kernel};
 use cotangent::{DType, Device, LaunchOptions, MathMode};
 
-use super::shapes::{CONVOLUTIONS, convolution};
+use super::shapes::{CONVOLUTIONS, FEW_CHANNELS, convolution};
 use super::{Job, Work, module, planned_for};
 use crate::executor::{Blocks, names, plan};
 
@@ -12,7 +12,7 @@ use crate::executor::{Blocks, names, plan};
 pub(super) fn jobs(target: &Target) -> Vec<Job> {
     let mut jobs = Vec::new();
     for kernel in ["conv2d_forward", "conv2d_backward_dx", "conv2d_backward_dw"] {
-        for (number, &(constants, sizes)) in CONVOLUTIONS.iter().enumerate() {
+        for (number, &(constants, sizes)) in CONVOLUTIONS.iter().chain(&FEW_CHANNELS).enumerate() {
             let accumulate = kernel != "conv2d_forward" && number % 2 == 1;
             let case = convolution(kernel, constants, sizes).offsets(&[number % 4, number % 3, number % 2]);
             let case = case.accumulate(accumulate);

@@ -27,18 +27,19 @@ const PARTS: i64 = 16;
 
 /// One axis: result `classes · q + class − shift` meets the source at `q · step + t + start`.
 #[derive(Clone, Copy)]
-struct Axis {
-    source: i64,
-    out: i64,
-    taps: i64,
-    step: i64,
-    classes: i64,
-    shift: i64,
-    start: i64,
+pub(super) struct Axis {
+    pub(super) source: i64,
+    pub(super) out: i64,
+    pub(super) taps: i64,
+    pub(super) step: i64,
+    pub(super) classes: i64,
+    pub(super) shift: i64,
+    pub(super) start: i64,
 }
 
 impl Axis {
-    fn forward(problem: &Problem, i: usize) -> Self {
+    /// Of the forward product.
+    pub(super) fn forward(problem: &Problem, i: usize) -> Self {
         Self {
             source: i64::from(problem.image[i]),
             out: i64::from(problem.output[i]),
@@ -50,7 +51,8 @@ impl Axis {
         }
     }
 
-    fn input_gradient(problem: &Problem, i: usize) -> Self {
+    /// Of dgrad.
+    pub(super) fn input_gradient(problem: &Problem, i: usize) -> Self {
         let classes = i64::from(problem.stride[i]);
         let taps = ceil(i64::from(problem.kernel[i]), classes);
         Self {
@@ -65,13 +67,13 @@ impl Axis {
     }
 
     /// The first `q`, and how many there are.
-    fn cells(&self) -> (i64, i64) {
+    pub(super) fn cells(&self) -> (i64, i64) {
         let first = self.shift / self.classes;
         (first, (self.out - 1 + self.shift) / self.classes - first + 1)
     }
 
     /// Words in front of a tile's column 0, and of a row.
-    fn words(&self) -> (i64, i64) {
+    pub(super) fn words(&self) -> (i64, i64) {
         let (first, cells) = self.cells();
         let round = |n: i64| ceil(n, 4) * 4;
         let left = round((-self.start - first * self.step).max(0));
@@ -85,8 +87,9 @@ impl Axis {
 struct Tile {
     /// Planes, or pairs of them, of a tile.
     planes: i64,
-    /// Rows of a thread, and groups of rows of a tile.
+    /// A thread takes so many times some rows, and a tile groups of these.
     rows: i64,
+    turns: i64,
     groups: i64,
     /// Tiles of a plane.
     strips: i64,
@@ -107,8 +110,9 @@ impl Tile {
         const MAX_GROUPS: i64 = 16;
         let (_, cells) = axis.cells();
         let mut best: Option<(i64, Self)> = None;
-        for rows in 4..=8 {
-            let all = ceil(cells, rows);
+        for (rows, turns) in (4..=8).map(|rows| (rows, 1)).chain((5..=8).map(|rows| (rows, 2))) {
+            let lines = rows * turns;
+            let all = ceil(cells, lines);
             for groups in 1..=all.min(MAX_GROUPS) {
                 let strips = ceil(all, groups);
                 let several = if strips == 1 { 6 } else { 0 };
@@ -116,18 +120,18 @@ impl Tile {
                     let items = planes * groups * axis.classes * columns;
                     let rounds = ceil(items, MAX_THREADS);
                     let threads = ceil(ceil(items, rounds), 32) * 32;
-                    let shared_bytes = bytes(planes, groups * rows, threads);
+                    let shared_bytes = bytes(planes, groups * lines, threads);
                     if shared_bytes > limit {
                         continue;
                     }
-                    // In instructions of a warp, about: those of rows, of what surrounds them, of bringing the tile,
-                    // and of a block that starts.
-                    let compute = rounds * threads / 32 * (17 * rows + 70);
-                    let cost = compute + shared_bytes / 25 + 300;
+                    // In instructions of warps, about: those of rows, of what surrounds them, of a block that starts,
+                    // and of bringing the tile.
+                    let cost = threads / 32 * (rounds * (20 * lines + 80) + 150) + shared_bytes / 18;
                     let crowded = GOOD_SHARED.max(shared_bytes);
                     let cost = cost * strips * 64 / planes * (crowded / 64) / (GOOD_SHARED / 64);
                     if best.is_none_or(|(least, _)| cost < least) {
-                        best = Some((cost, Self { planes, rows, groups, strips, threads, shared_bytes }));
+                        let tile = Self { planes, rows, turns, groups, strips, threads, shared_bytes };
+                        best = Some((cost, tile));
                     }
                 }
             }
@@ -160,17 +164,31 @@ fn suits(problem: &Problem, dtype: DType) -> bool {
         && below(&[b, c_in.max(c_out), h + 2 * pad_h])
         && below(&[h + 2 * pad_h, w + 2 * pad_w])
         && below(&[b, c_out, ceil(oh, 4)])
+        && below(&[c_in.max(1), h, w])
+        && below(&[c_out, oh, ow])
         && below(&[kh, kw, c_out])
         && [b, h, w, oh, ow].iter().all(|&extent| extent > 0)
 }
 
 /// The device's `Planes`.
-fn planes(plane: i64, [h, w]: [i64; 2], [left, pitch]: [i64; 2], lines: i64, dtype: DType) -> Structure {
-    let mut words = Structure::new();
-    words.long(plane).word(h).word(w).word(left).divisor(pitch).divisor(lines);
-    words.divisor((w / (16 / dtype.size() as i64)).max(1)).divisor((pitch - w).max(1));
-    words.word(pitch - w).align(8);
-    words
+pub(super) struct Planes {
+    /// Elements between the planes of a tile.
+    pub(super) plane: i64,
+    /// Rows and columns of a plane.
+    pub(super) extents: [i64; 2],
+    /// Words in front of a tile's column 0, and of a row.
+    pub(super) words: [i64; 2],
+    /// Rows of a tile.
+    pub(super) lines: i64,
+}
+
+impl Planes {
+    /// Appends it to a structure.
+    pub(super) fn describe(&self, words: &mut Structure, dtype: DType) {
+        let ([h, w], [left, pitch]) = (self.extents, self.words);
+        words.word(self.plane).word(h).word(w).word(left).divisor(pitch).divisor(self.lines);
+        words.divisor((w / (16 / dtype.size() as i64)).max(1)).divisor((pitch - w).max(1)).word(pitch - w);
+    }
 }
 
 /// Forward or dgrad.
@@ -192,15 +210,16 @@ fn product(
         units * (sources * Tile::lines(&y, cells) * pitch + multiplier * classes * taps) * 4
     };
     let tile = Tile::choose(&y, outs * x.out, units, bytes, MAX_SHARED)?;
-    let lines = Tile::lines(&y, tile.groups * tile.rows);
+    let lines = Tile::lines(&y, tile.groups * tile.turns * tile.rows);
     let tiles = ceil(units, tile.planes) * tile.strips;
-    let mut words = planes(y.source * x.source, [y.source, x.source], [left, pitch], lines, m.dtype);
+    let extents = [y.source, x.source];
+    let mut words = Structure::new();
+    Planes { plane: y.source * x.source, extents, words: [left, pitch], lines }.describe(&mut words, m.dtype);
     words.word(i64::from(problem.kernel[0])).word(i64::from(problem.kernel[1])).word(i64::from(reverse));
     words.word(y.out).word(y.cells().0).word(y.shift).word(x.shift).word(y.start).word(x.start);
-    words.word(units).word(tile.planes).word(tiles).word(i64::from(accumulate));
+    words.word(units).word(tile.planes).word(tiles).word(tile.turns).word(i64::from(accumulate));
     words.divisor(x.out).divisor(outs).divisor(tile.groups).divisor(tile.strips);
     words.divisor(i64::from(problem.c_in)).divisor(multiplier).divisor(classes).divisor(x.taps).divisor(taps);
-    words.align(8);
     let mut params = Params::new();
     params.pointers(&touched.map(|touched| touched.address));
     params.structure(&words);
@@ -284,17 +303,22 @@ impl Gradient {
     ) -> Option<Launch> {
         debug_assert_eq!(partial.access, Access::Write, "the kernel reads no partial sums");
         let [y_axis, x_axis] = self.axes;
-        let Tile { planes: images, rows, groups, strips, threads, shared_bytes } = self.tile;
+        let Tile { planes: images, rows, turns, groups, strips, threads, shared_bytes } = self.tile;
         let (left, pitch) = x_axis.words();
-        let cells = groups * rows;
+        let cells = groups * turns * rows;
         let (image, result) = ([y_axis.source, x_axis.source], [y_axis.out, x_axis.out]);
         let [c_in, c_out] = [problem.c_in, problem.c_out].map(i64::from);
         let lines = Tile::lines(&y_axis, cells);
-        let mut words = planes(c_in * image[0] * image[1], image, [left, pitch], lines, m.dtype);
-        let dy_planes = planes(c_out * result[0] * result[1], result, [0, dy_pitch(&x_axis)], cells, m.dtype);
-        words.structure(&dy_planes);
+        let plane = |channels: i64, [h, w]: [i64; 2]| channels * h * w;
+        let x_planes = Planes { plane: plane(c_in, image), extents: image, words: [left, pitch], lines };
+        let dy_words = [0, dy_pitch(&x_axis)];
+        let dy_planes =
+            Planes { plane: plane(c_out, result), extents: result, words: dy_words, lines: cells };
+        let mut words = Structure::new();
+        x_planes.describe(&mut words, m.dtype);
+        dy_planes.describe(&mut words, m.dtype);
         let blocks = self.runs * c_out;
-        words.word(y_axis.start).word(x_axis.start).word(i64::from(problem.b)).word(images);
+        words.word(y_axis.start).word(x_axis.start).word(i64::from(problem.b)).word(images).word(turns);
         words.word(self.tiles).word(self.run).word(blocks);
         words
             .divisor(x_axis.out)

@@ -3,6 +3,8 @@
 mod channels;
 pub(super) mod checked;
 mod depthwise;
+mod few;
+mod few_dw;
 mod patch;
 mod plan;
 mod reference;

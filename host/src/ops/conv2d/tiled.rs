@@ -1,6 +1,7 @@
 //! The tiled kernels' launches: what `device/src/conv2d_tiled.rs` computes, described in its words.
 
 use super::depthwise;
+use super::few_dw;
 use super::patch::{Gradient, NoTile, Product};
 use super::plan::{Problem, Volumes};
 use crate::element::DType;
@@ -441,6 +442,9 @@ pub(super) fn weight_gradient_workspace(problem: &Problem, m: Machine<'_>) -> Op
     if let Some(gradient) = depthwise::Gradient::new(problem, &volumes, m) {
         return Some((gradient.runs() * volumes.w * 4) as u64);
     }
+    if let Some(gradient) = few_dw::Gradient::new(problem, &volumes, m) {
+        return Some((gradient.runs() * volumes.w * 4) as u64);
+    }
     if let Some(gradient) = Gradient::new(problem, &volumes, m) {
         return Some((gradient.runs() * volumes.w * 4) as u64);
     }
@@ -463,6 +467,8 @@ pub(super) fn weight_gradient(
     let dy_and_x = [touched[0], touched[1]];
     // Sums lie tap by tap where the patch kernel leaves them, and elsewhere as dw does.
     let (sums, runs, plane, taps) = if let Some(gradient) = depthwise::Gradient::new(problem, &volumes, m) {
+        (gradient.launch(problem, m, dy_and_x, partial(Access::Write))?, gradient.runs(), volumes.w, 1)
+    } else if let Some(gradient) = few_dw::Gradient::new(problem, &volumes, m) {
         (gradient.launch(problem, m, dy_and_x, partial(Access::Write))?, gradient.runs(), volumes.w, 1)
     } else if let Some(gradient) = Gradient::new(problem, &volumes, m) {
         let plane = i64::from(problem.c_out_per_group()) * i64::from(problem.c_in_per_group());

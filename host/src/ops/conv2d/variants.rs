@@ -2,6 +2,7 @@
 //! portable one.
 
 use super::depthwise;
+use super::few;
 use super::plan::{Problem, problem};
 use super::tiled::{self, Machine};
 use super::{Conv2dBackward, Conv2dBackwardDw, Conv2dBackwardDx, Conv2dForward};
@@ -32,7 +33,9 @@ fn dgrad(
     portable: &Launch,
 ) -> Option<Vec<Launch>> {
     let touched = touched(portable, ["dy", "w", "dx"]);
-    if let Some(launch) = depthwise::input_gradient(problem, m, touched, options.accumulate) {
+    let special = depthwise::input_gradient(problem, m, touched, options.accumulate);
+    let special = special.or_else(|| few::input_gradient(problem, m, touched, options.accumulate));
+    if let Some(launch) = special {
         return Some(vec![launch]);
     }
     let bytes = tiled::input_gradient_workspace(problem, m);

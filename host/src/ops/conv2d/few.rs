@@ -1,0 +1,106 @@
+//! The launches of dgrad for few input channels: what `device/src/conv2d_few.rs` computes, described in its words.
+
+use super::depthwise::{Axis, Planes};
+use super::plan::Problem;
+use super::tiled::{Machine, ceil};
+use crate::element::DType;
+use crate::launch::{Geometry, Launch, Params, Structure, Touched};
+
+/// Channels of dx in a group: with more, tiles are worth their padding.
+const MAX_CHANNELS: i64 = 15;
+
+/// Rows of cells, channels, and classes of rows and of columns, of a thread.
+const CELLS: i64 = 7;
+const CHANNELS: i64 = 4;
+const CLASSES: i64 = 2;
+
+/// Strides: each residue class has its own taps.
+const MAX_STRIDE: i64 = 16;
+
+/// Products below which one launch of the portable kernel is over sooner.
+const MIN_PRODUCTS: i64 = 1 << 16;
+
+/// Threads of a block.
+const THREADS: i64 = 128;
+
+/// Shared memory with which three blocks share a multiprocessor, and of a block at most.
+const GOOD_SHARED: i64 = 48 << 10;
+const MAX_SHARED: i64 = 64 << 10;
+
+/// Whether there are few channels, work enough, and 32-bit numbers suffice.
+pub(super) fn suits(problem: &Problem, dtype: DType) -> bool {
+    let product = |factors: &[i64]| factors.iter().try_fold(1_i64, |n, &f| n.checked_mul(f));
+    let below = |factors: &[i64]| product(factors).is_some_and(|n| n < (1 << 31) - (1 << 16));
+    let [b, c_in, c_out] = [problem.b, problem.c_in, problem.c_out].map(i64::from);
+    let [h, w] = problem.image.map(i64::from);
+    let [oh, ow] = problem.output.map(i64::from);
+    let [pad_h, pad_w] = problem.pad.map(i64::from);
+    let channels = i64::from(problem.c_in_per_group());
+    let products = product(&[b, c_out, oh, ow, channels, problem.taps()]);
+    matches!(dtype, DType::F16 | DType::Bf16 | DType::F32)
+        && (1..=MAX_CHANNELS).contains(&channels)
+        && problem.stride.iter().all(|&stride| i64::from(stride) <= MAX_STRIDE)
+        && products.is_none_or(|products| products >= MIN_PRODUCTS)
+        && below(&[b, c_in, h + 2 * pad_h])
+        && below(&[h + 2 * pad_h, w + 2 * pad_w])
+        && below(&[b, c_out])
+        && below(&[oh, ow])
+        && below(&[problem.taps(), 16, c_out])
+}
+
+/// dgrad, or nothing where the kernel does not serve. `touched` are dy, w and dx.
+pub(super) fn input_gradient(
+    problem: &Problem,
+    m: Machine<'_>,
+    touched: [Touched; 3],
+    accumulate: bool,
+) -> Option<Launch> {
+    if !suits(problem, m.dtype) {
+        return None;
+    }
+    let [y, x] = [Axis::input_gradient(problem, 0), Axis::input_gradient(problem, 1)];
+    let ((first_h, rows), (first_w, all_columns)) = (y.cells(), x.cells());
+    let column_blocks = ceil(all_columns, THREADS);
+    let columns = ceil(all_columns, column_blocks);
+    let all_groups = ceil(rows, CELLS);
+    let row_groups = (THREADS / columns).min(all_groups);
+    let strips = ceil(all_groups, row_groups);
+    let (left, pitch) = x.words();
+    let lines = row_groups * CELLS + y.taps - 1;
+    let weights = y.taps * x.taps * CHANNELS * CLASSES * CLASSES;
+    // A channel of dy and its weights.
+    let channel = lines.checked_mul(pitch)?.checked_add(weights)?.checked_mul(4)?;
+    let reduced = i64::from(problem.c_out_per_group());
+    let staged = (GOOD_SHARED / channel).clamp(1, reduced);
+    let shared_bytes = staged.checked_mul(channel).filter(|&bytes| bytes <= MAX_SHARED)?;
+    let channels = i64::from(problem.c_in_per_group());
+    let channel_blocks = ceil(channels, CHANNELS);
+    let class_blocks = [ceil(y.classes, CLASSES), ceil(x.classes, CLASSES)];
+    let groups = i64::from(problem.g);
+    let parts = channel_blocks * class_blocks[0] * class_blocks[1] * column_blocks * strips;
+    let tiles = parts.checked_mul(groups)?.checked_mul(i64::from(problem.b))?;
+    if tiles >= 1 << 31 {
+        return None;
+    }
+    let mut words = Structure::new();
+    Planes { plane: y.source * x.source, extents: [y.source, x.source], words: [left, pitch], lines }
+        .describe(&mut words, m.dtype);
+    words.word(channels).word(reduced).word(staged).word(y.out).word(x.out).word(first_h).word(first_w);
+    words.word(y.shift).word(x.shift).word(row_groups).word(tiles).word(i64::from(accumulate));
+    words.word(all_columns).divisor(columns).divisor(column_blocks).divisor(strips);
+    words.divisor(channel_blocks).divisor(class_blocks[0]).divisor(class_blocks[1]);
+    words.divisor(groups).divisor(weights).divisor(x.taps);
+    let mut params = Params::new();
+    params.pointers(&touched.map(|touched| touched.address));
+    params.structure(&words);
+    let [kh, kw] = problem.kernel;
+    let constants = [y.taps, x.taps, y.classes, x.classes].map(|constant| constant as i32);
+    let [taps_h, taps_w, stride_h, stride_w] = constants;
+    let constants = [taps_h, taps_w, stride_h, stride_w, kh, kw, channels.min(CHANNELS) as i32];
+    let geometry = Geometry {
+        grid_x: tiles as u32,
+        block_x: (ceil(row_groups * columns, 32) * 32) as u32,
+        shared_bytes: shared_bytes as u32,
+    };
+    Launch::variant("conv2d_few_dx", m.dtype, &constants, params, &touched, geometry)
+}
