@@ -142,6 +142,13 @@ impl PtxMachine {
         let module = self.module(name, ptx)?;
         let entry = launch.entry_point_name();
         let declared = module.entry(&entry).map_or(&[][..], |entry| &entry.params);
+        // The driver takes all parameters as one block, each on its own boundary.
+        let needed = declared.iter().fold(0, |end: usize, param| end.next_multiple_of(param.align) + param.size);
+        let given = launch.params().packed().len();
+        if !declared.is_empty() && given != needed {
+            let text = format!("{entry} takes {needed} bytes of parameters, but was given {given}");
+            return Err(Failure::Executor(text.into()));
+        }
         // Padding may follow a parameter's own bytes.
         let params: Vec<_> = launch
             .params()

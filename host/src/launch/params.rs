@@ -47,7 +47,7 @@ impl Params {
 
     /// Appends a structure.
     pub(crate) fn structure(&mut self, structure: &Structure) {
-        self.push(8, &structure.0);
+        self.push(structure.align, &structure.bytes);
     }
 
     /// How many there are.
@@ -121,35 +121,40 @@ impl IntoParam for Divisor64 {
 }
 
 /// A structure of 32- and 64-bit words, laid out as `repr(C)` does.
-pub(crate) struct Structure(Vec<u8>);
+pub(crate) struct Structure {
+    bytes: Vec<u8>,
+    /// That of its widest word: the device compiler places a structure by it.
+    align: usize,
+}
 
 impl Structure {
     pub(crate) fn new() -> Self {
-        Self(Vec::with_capacity(256))
+        Self { bytes: Vec::with_capacity(256), align: 4 }
     }
 
-    /// Pads to a multiple of `bytes`.
-    pub(crate) fn align(&mut self, bytes: usize) -> &mut Self {
-        self.0.resize(self.0.len().next_multiple_of(bytes), 0);
+    /// Pads to a multiple of the widest word, as a structure ends.
+    pub(crate) fn finish(&mut self) -> &mut Self {
+        self.bytes.resize(self.bytes.len().next_multiple_of(self.align), 0);
         self
     }
 
     /// A word that the caller's checks keep inside 32 bits, signed or not.
     pub(crate) fn word(&mut self, word: i64) -> &mut Self {
         debug_assert!(i32::try_from(word).is_ok() || u32::try_from(word).is_ok(), "{word} has 32 bits");
-        self.0.extend((word as u32).to_ne_bytes());
+        self.bytes.extend((word as u32).to_ne_bytes());
         self
     }
 
     /// A 64-bit word, on its boundary.
     pub(crate) fn long(&mut self, word: i64) -> &mut Self {
-        self.align(8).0.extend(word.to_ne_bytes());
+        self.align = 8;
+        self.finish().bytes.extend(word.to_ne_bytes());
         self
     }
 
     /// A `FastDivmod`.
     pub(crate) fn divisor(&mut self, divisor: i64) -> &mut Self {
-        self.0.extend(fast_divmod(divisor as u32).map(u32::to_ne_bytes).as_flattened());
+        self.bytes.extend(fast_divmod(divisor as u32).map(u32::to_ne_bytes).as_flattened());
         self
     }
 }

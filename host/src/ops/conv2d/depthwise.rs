@@ -326,7 +326,7 @@ impl Gradient {
             .divisor(strips)
             .divisor(c_out)
             .divisor(c_out / c_in)
-            .align(8);
+            .finish();
         let mut params = Params::new();
         params.pointers(&[dy.address, x.address, partial.address]);
         params.structure(&words);

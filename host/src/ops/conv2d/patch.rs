@@ -201,7 +201,7 @@ impl Tile {
         words.divisor(self.phase_columns()).divisor(self.x.step);
         words.divisor(self.x.pixels).divisor(self.y.pixels);
         words.divisor(ceil(x.pixels, self.x.pixels)).divisor(ceil(y.pixels, self.y.pixels));
-        words.align(8);
+        words.finish();
     }
 }
 
@@ -267,7 +267,7 @@ impl Product {
         words.long(channels.filter_group).word(channels.filter_row).word(channels.filter_channel);
         words.word(channels.rows).word(channels.reduced).word(len);
         words.word(i64::from(m.dtype == DType::F32 && !self.split));
-        words.divisor(self.padded_rows).divisor(taps).divisor(self.chunks).align(8);
+        words.divisor(self.padded_rows).divisor(taps).divisor(self.chunks).finish();
         let mut params = Params::new();
         params.pointers(&[filter.address, workspace]);
         params.structure(&words);
@@ -331,7 +331,7 @@ impl Product {
         words.word(y.filter_start * width + x.filter_start).word(y.filter_step * width).word(x.filter_step);
         words.word(taps).word(channels.rows).word(self.padded_rows).word(channels.reduced).word(chunks);
         words.word(round_chunks).word(round_taps);
-        words.word(tiles).divisor(row_tiles).divisor(pixel_tiles).align(8);
+        words.word(tiles).divisor(row_tiles).divisor(pixel_tiles).finish();
         let [from, _, out] = tensors.touched.map(|touched| touched.address);
         let mut params = Params::new();
         params.pointers(&[from, workspace, out]);
@@ -385,6 +385,10 @@ impl Gradient {
         let empty = volumes.y == 0 || volumes.x == 0 || volumes.w == 0;
         let float = matches!(m.dtype, DType::F16 | DType::Bf16 | DType::F32);
         let split = m.dtype == DType::F32 && !m.mma();
+        // Measured: plain sums are faster where a patch serves one tap, or is read with a stride.
+        if split && (taps == 1 || problem.stride != [1, 1]) {
+            return None;
+        }
         // Split products need room for both parts, so that a warp takes fewer output channels.
         let warp = if split { WARP / 2 } else { WARP };
         if empty
@@ -482,7 +486,7 @@ impl Gradient {
         words.divisor(self.row_blocks).word(self.block_taps);
         words.divisor(self.column_blocks).word(self.tiles);
         words.divisor(self.tap_blocks).word(self.run);
-        words.divisor(groups).word(blocks).align(8);
+        words.divisor(groups).word(blocks).finish();
         let mut params = Params::new();
         params.pointers(&[dy.address, x.address, partial.address]);
         params.structure(&words);

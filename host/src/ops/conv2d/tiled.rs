@@ -106,7 +106,7 @@ fn source(axes: [Axis; 2], channels: i64) -> Structure {
     words.word(i64::from(y.source)).word(i64::from(x.source)).word(y.start).word(x.start);
     words.word(y.step).word(x.step).word(y.tap).word(x.tap);
     words.divisor(x.taps).divisor((y.taps * x.taps).max(1)).divisor(x.pixels).divisor(y.pixels);
-    words.align(8);
+    words.finish();
     words
 }
 
@@ -160,7 +160,7 @@ impl Packed {
         let mut words = Structure::new();
         words.long(channels.filter_group).word(channels.filter_row).word(channels.filter_channel);
         words.word(channels.rows).word(channels.reduced).word(len);
-        words.divisor(self.rows).divisor(self.channels).divisor(taps).align(8);
+        words.divisor(self.rows).divisor(self.channels).divisor(taps).finish();
         let mut params = Params::new();
         params.pointers(&[filter.address, workspace]);
         params.structure(&words);
@@ -201,11 +201,11 @@ fn gather(
     words.long(channels.filter_group).word(channels.filter_row).word(channels.filter_channel);
     words.word(y.filter_start * width + x.filter_start).word(y.filter_step * width).word(x.filter_step);
     words.word(reduced).word(channels.rows).word(pixels).word(tiles);
-    words.divisor(row_tiles).divisor(pixel_tiles).align(8);
+    words.divisor(row_tiles).divisor(pixel_tiles).finish();
     words.long(channels.groups * channels.rows * plane).word(plane);
     words.word(y.out_start * tensors.out[1] + x.out_start);
     words.word(y.out_step * tensors.out[1]).word(x.out_step);
-    words.word(i64::from(tensors.accumulate)).align(8);
+    words.word(i64::from(tensors.accumulate)).finish();
     let [from, filter, out] = tensors.touched.map(|touched| touched.address);
     let mut touched = *tensors.touched;
     let mut params = Params::new();
@@ -507,7 +507,7 @@ fn run_sums(
     let mut words = source([forward_axis(problem, 0), forward_axis(problem, 1)], i64::from(problem.c_in));
     words.long(i64::from(problem.c_out) * plane).word(plane);
     words.word(rows).word(cig * problem.taps()).word(cig).word(runs.pixels).word(runs.length).word(tiles);
-    words.divisor(runs.row_tiles).divisor(runs.column_tiles).divisor(groups).align(8);
+    words.divisor(runs.row_tiles).divisor(runs.column_tiles).divisor(groups).finish();
     let mut params = Params::new();
     params.pointers(&[dy.address, x.address, partial.address]);
     params.structure(&words);
