@@ -174,15 +174,23 @@ unsafe fn gradient<E: Factor, const M: usize, const SPLIT: bool>(
                             columns + entry * pitch_x + vector_at::<E>(entry, 0)
                         };
                         let dy_row = |pixel: u32| rows + pixel * pitch_dy + vector_at::<E>(pixel, 0);
-                        multiply::<E, M, SPLIT>(step, lane, dy_row, x_row, &mut sums);
+                        multiply::<E, M, SPLIT>(
+                            step,
+                            if SPLIT { lane } else { fresh(lane) },
+                            dy_row,
+                            x_row,
+                            &mut sums,
+                        );
                     }
                     step += 32 / element;
                 }
                 (tile, round) = (tile + 1, round + 1);
             }
+            // The warp's place is found again, so that it takes no registers over the run.
+            let (rest, warp_row) = product.warp_rows.divmod(fresh(warp));
+            let (warp_tap, warp_column) = product.warp_columns.divmod(rest);
+            let tap = part.first_tap + warp_tap;
             if tap < product.taps {
-                // Split, found again, so that it takes no register over the run.
-                let warp_row = if SPLIT { product.warp_rows.divmod(fresh(warp)).1 } else { warp_row };
                 let row = part.first_row + warp_row * 16 * M as u32;
                 let column = part.first_column + warp_column * WARP_CHANNELS;
                 // SAFETY: the elements lie in the run's sums, and no other thread has them.
@@ -518,16 +526,22 @@ unsafe fn multiply<E: Factor, const M: usize, const SPLIT: bool>(
             j += 1;
         }
     } else {
-        let mut i = 0;
-        while i < M {
-            let left = left(i as u32);
-            let mut j = 0;
-            while j < 8 {
-                // SAFETY: all lanes of the warp are here.
-                sums[i][j] = unsafe { E::mma(left, right[j], sums[i][j]) };
-                j += 1;
+        // f32 fragments come word by word: half of the columns at a time leaves enough registers.
+        let width = if size_of::<E>() == 2 { 8 } else { 4 };
+        let mut start = 0;
+        while start < 8 {
+            let mut i = 0;
+            while i < M {
+                let left = left(i as u32);
+                let mut j = start;
+                while j < start + width {
+                    // SAFETY: all lanes of the warp are here.
+                    sums[i][j] = unsafe { E::mma(left, right[j], sums[i][j]) };
+                    j += 1;
+                }
+                i += 1;
             }
-            i += 1;
+            start += width;
         }
     }
 }

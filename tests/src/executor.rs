@@ -143,7 +143,8 @@ impl PtxMachine {
         let entry = launch.entry_point_name();
         let declared = module.entry(&entry).map_or(&[][..], |entry| &entry.params);
         // The driver takes all parameters as one block, each on its own boundary.
-        let needed = declared.iter().fold(0, |end: usize, param| end.next_multiple_of(param.align) + param.size);
+        let needed =
+            declared.iter().fold(0, |end: usize, param| end.next_multiple_of(param.align) + param.size);
         let given = launch.params().packed().len();
         if !declared.is_empty() && given != needed {
             let text = format!("{entry} takes {needed} bytes of parameters, but was given {given}");
