@@ -25,10 +25,8 @@ pub(super) fn tiled(kernel: &'static str) -> Vec<Case> {
     // The combined gradient has the kernels of the other two.
     let shapes =
         if kernel.starts_with("conv2d") && kernel != "conv2d_backward" { &CONVOLUTIONS[..] } else { &[] };
-    let cases = shapes
-        .iter()
-        .chain(DEPTHWISE.iter().filter(|_| !shapes.is_empty()))
-        .map(|&(constants, sizes)| convolution(kernel, constants, sizes));
+    let special = DEPTHWISE.iter().chain(&FEW_CHANNELS).filter(|_| !shapes.is_empty());
+    let cases = shapes.iter().chain(special).map(|&(constants, sizes)| convolution(kernel, constants, sizes));
     everywhere(&cases.collect::<Vec<_>>())
 }
 
