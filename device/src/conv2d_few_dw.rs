@@ -10,10 +10,10 @@ use crate::num::Num;
 use crate::planes::{MAX_WINDOW, Planes};
 
 /// Output channels of a thread, and threads side by side over them.
-pub const ROWS: u32 = 8;
+pub const SIDE: u32 = 8;
 
 /// Output channels of a block.
-pub const BLOCK_ROWS: u32 = ROWS * ROWS;
+pub const BLOCK_ROWS: u32 = SIDE * SIDE;
 
 /// wgrad for few input channels.
 #[repr(C)]
@@ -54,7 +54,7 @@ pub struct FewGradient {
 }
 
 /// A thread's sums.
-type Sums = [[f32; MAX_WINDOW]; ROWS as usize];
+type Sums = [[f32; MAX_WINDOW]; SIDE as usize];
 
 /// A run's partial sums of dw for few input channels, to `partial[run][group][row][channel, tap]`.
 ///
@@ -75,7 +75,7 @@ pub unsafe fn conv2d_few_dw<E: Num<Acc = f32>>(
     let x_plane = i64::from(planes.h) * i64::from(planes.w);
     let dy_plane = i64::from(product.dy.h) * i64::from(product.dy.w);
     let dy_tile = planes.place(product.channels, 0, 0);
-    let (first, of_block) = (thread_idx_x() % ROWS, thread_idx_x() / ROWS);
+    let (first, of_block) = (thread_idx_x() % SIDE, thread_idx_x() / SIDE);
     let mut block = block_idx_x();
     while block < product.blocks {
         let (rest, tap_block) = product.tap_blocks.divmod(block);
@@ -90,11 +90,11 @@ pub unsafe fn conv2d_few_dw<E: Num<Acc = f32>>(
         let word = (planes.left as i32 + product.start_w) as u32;
         let x_at = planes.place(0, if live { tap_row } else { 0 }, word);
         let dy_at = |u: u32| {
-            let row = first + u * ROWS;
+            let row = first + u * SIDE;
             dy_tile + product.dy.place(if row < rows { row } else { 0 }, 0, 0)
         };
         let dy_at = [dy_at(0), dy_at(1), dy_at(2), dy_at(3), dy_at(4), dy_at(5), dy_at(6), dy_at(7)];
-        let mut sums: Sums = [[0.0; MAX_WINDOW]; ROWS as usize];
+        let mut sums: Sums = [[0.0; MAX_WINDOW]; SIDE as usize];
         let start = run * product.run;
         let left = product.tiles - start;
         let end = start + if left < product.run { left } else { product.run };
@@ -141,8 +141,8 @@ pub unsafe fn conv2d_few_dw<E: Num<Acc = f32>>(
             tile += 1;
         }
         let mut u = 0;
-        while u < ROWS {
-            let row = first_row + first + u * ROWS;
+        while u < SIDE {
+            let row = first_row + first + u * SIDE;
             let number = i64::from(run * product.groups.divisor() + group) * i64::from(product.rows);
             let line = (number + i64::from(row)) * i64::from(product.tap_rows) + i64::from(tap_row);
             let to = partial.wrapping_offset((line * i64::from(taps_w)) as isize);
@@ -165,14 +165,14 @@ pub unsafe fn conv2d_few_dw<E: Num<Acc = f32>>(
 /// # Safety
 /// The row of x was staged before the last barrier, `at` bytes from the start of shared memory.
 #[inline(always)]
-unsafe fn add_pixel(sums: &mut Sums, at: u32, dy: [f32; ROWS as usize], taps_w: u32) {
+unsafe fn add_pixel(sums: &mut Sums, at: u32, dy: [f32; SIDE as usize], taps_w: u32) {
     let mut j = 0;
     while j < MAX_WINDOW as u32 {
         if j < taps_w {
             // SAFETY: by this function's contract.
             let value: f32 = unsafe { shared_load(at + j * 4) };
             let mut u = 0;
-            while u < ROWS as usize {
+            while u < SIDE as usize {
                 sums[u][j as usize] = f32::mul_add(value, dy[u], sums[u][j as usize]);
                 u += 1;
             }

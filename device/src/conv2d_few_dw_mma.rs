@@ -273,7 +273,7 @@ unsafe fn stage<E: Num<Acc = f32>>(tile: Tile, base: *const E, line: impl Fn(u32
     let round = |bits: u32| {
         if size_of::<E>() == 2 { bits } else { to_tf32(f32::from_bits(bits)).to_bits() }
     };
-    if (base.addr() % 16 == 0) & (tile.w % lanes == 0) {
+    if (base.addr() & 15 == 0) & (tile.w & (lanes - 1) == 0) {
         let total = tile.lines * tile.vectors.divisor();
         let mut first = thread;
         while first < total {

@@ -45,6 +45,7 @@ pub mod channel_cat;
 pub mod constant_pad1d;
 pub mod conv2d;
 pub mod conv2d_depthwise;
+pub mod conv2d_depthwise_dw;
 pub mod conv2d_few;
 pub mod conv2d_few_dw;
 pub mod conv2d_few_dw_mma;

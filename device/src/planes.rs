@@ -59,7 +59,7 @@ impl Planes {
             (from, (row as u32) < self.h as u32)
         };
         let elements = lanes::<E>() as u32;
-        if (source.addr() % 16 == 0) & (self.w as u32 % elements == 0) {
+        if (source.addr() & 15 == 0) & (self.w as u32 & (elements - 1) == 0) {
             let total = lines * self.vectors.divisor();
             let mut first = thread;
             while first < total {

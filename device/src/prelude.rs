@@ -8,6 +8,7 @@ pub use crate::conv2d::{
     SUMMED, conv2d_backward, conv2d_backward_dw, conv2d_backward_dx, conv2d_forward, dw_element, dx_element,
 };
 pub use crate::conv2d_depthwise::*;
+pub use crate::conv2d_depthwise_dw::*;
 pub use crate::conv2d_few::*;
 pub use crate::conv2d_few_dw::*;
 pub use crate::conv2d_few_dw_mma::*;

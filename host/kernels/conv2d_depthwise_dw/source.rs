@@ -63,7 +63,7 @@ pub unsafe fn conv2d_depthwise_dw<E: Num<Acc = f32>>(
                 let mut window = unsafe { Window::above(top, taps, true) };
                 // Rows behind the last have no part: what they would meet need not be finite.
                 let below = product.dy.h as u32 - first_row;
-                let below = if group * lines < below { below - group * lines } else { 0 };
+                let below = below.saturating_sub(group * lines);
                 let live = if below < lines { below } else { lines };
                 let mut done = 0;
                 while done + rows <= live {

@@ -17,7 +17,7 @@ pub unsafe fn conv2d_few_dw<E: Num<Acc = f32>>(
     let x_plane = i64::from(planes.h) * i64::from(planes.w);
     let dy_plane = i64::from(product.dy.h) * i64::from(product.dy.w);
     let dy_tile = planes.place(product.channels, 0, 0);
-    let (first, of_block) = (thread_idx_x() % ROWS, thread_idx_x() / ROWS);
+    let (first, of_block) = (thread_idx_x() % SIDE, thread_idx_x() / SIDE);
     let mut block = block_idx_x();
     while block < product.blocks {
         let (rest, tap_block) = product.tap_blocks.divmod(block);
@@ -32,11 +32,11 @@ pub unsafe fn conv2d_few_dw<E: Num<Acc = f32>>(
         let word = (planes.left as i32 + product.start_w) as u32;
         let x_at = planes.place(0, if live { tap_row } else { 0 }, word);
         let dy_at = |u: u32| {
-            let row = first + u * ROWS;
+            let row = first + u * SIDE;
             dy_tile + product.dy.place(if row < rows { row } else { 0 }, 0, 0)
         };
         let dy_at = [dy_at(0), dy_at(1), dy_at(2), dy_at(3), dy_at(4), dy_at(5), dy_at(6), dy_at(7)];
-        let mut sums: Sums = [[0.0; MAX_WINDOW]; ROWS as usize];
+        let mut sums: Sums = [[0.0; MAX_WINDOW]; SIDE as usize];
         let start = run * product.run;
         let left = product.tiles - start;
         let end = start + if left < product.run { left } else { product.run };
@@ -83,8 +83,8 @@ pub unsafe fn conv2d_few_dw<E: Num<Acc = f32>>(
             tile += 1;
         }
         let mut u = 0;
-        while u < ROWS {
-            let row = first_row + first + u * ROWS;
+        while u < SIDE {
+            let row = first_row + first + u * SIDE;
             let number = i64::from(run * product.groups.divisor() + group) * i64::from(product.rows);
             let line = (number + i64::from(row)) * i64::from(product.tap_rows) + i64::from(tap_row);
             let to = partial.wrapping_offset((line * i64::from(taps_w)) as isize);

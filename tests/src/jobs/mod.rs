@@ -146,21 +146,23 @@ fn checked(kernel: &'static str, dtypes: &[DType]) -> Vec<Job> {
     jobs
 }
 
-/// A check wherever the plan has other kernels than the portable one, and than at the targets before; some of those
-/// with other grids too, since any grid is right.
+/// A check wherever the plan has other kernels than the portable one, and other kernels or grids than at the targets
+/// before; some of those with other grids too, since any grid is right.
 fn planned(check: &Check, dtype: DType, jobs: &mut Vec<Job>) {
     let case = check.case();
     let mut before = Vec::new();
     for target in TARGETS {
         let plan = plan(case, dtype, &target, MathMode::default()).unwrap_or_default();
         let names = names(&plan);
-        if is_tuned(case, &plan) && !before.contains(&names) {
+        let launches = plan.iter().map(|launch| (launch.kernel().name, launch.geometry().grid_x));
+        let launches: Vec<_> = launches.collect();
+        if is_tuned(case, &plan) && !before.contains(&launches) {
             jobs.push(check_job(check, dtype, Some(target), &names, Blocks::Planned));
             if plan.iter().any(|launch| launch.geometry().grid_x > 1) && case.offsets.is_empty() {
                 jobs.push(check_job(check, dtype, Some(target), &names, Blocks::One));
                 jobs.push(check_job(check, dtype, Some(target), &names, Blocks::OneMore));
             }
-            before.push(names);
+            before.push(launches);
         }
     }
 }

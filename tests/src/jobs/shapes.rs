@@ -1,6 +1,6 @@
 //! Shapes drawn around every edge, besides verification's fixed set.
 
-use cotangent::verify::{Case, Grid};
+use cotangent::verify::{Case, Data, Grid};
 
 use super::around::Around;
 
@@ -25,11 +25,16 @@ pub(super) fn tiled(kernel: &'static str) -> Vec<Case> {
     // The combined gradient has the kernels of the other two.
     let shapes =
         if kernel.starts_with("conv2d") && kernel != "conv2d_backward" { &CONVOLUTIONS[..] } else { &[] };
-    let cases = shapes
-        .iter()
-        .chain(DEPTHWISE.iter().filter(|_| !shapes.is_empty()))
-        .map(|&(constants, sizes)| convolution(kernel, constants, sizes));
-    everywhere(&cases.collect::<Vec<_>>())
+    let special = DEPTHWISE.iter().chain(&FEW_CHANNELS).filter(|_| !shapes.is_empty());
+    let cases = shapes.iter().chain(special).map(|&(constants, sizes)| convolution(kernel, constants, sizes));
+    let mut cases = everywhere(&cases.collect::<Vec<_>>());
+    if kernel == "conv2d_forward" || kernel == "conv2d_backward_dx" {
+        // Where a class lacks a tap that another has, what would meet it must not count.
+        let special = DEPTHWISE.iter().chain(&FEW_CHANNELS);
+        let infinite = special.map(|&(constants, sizes)| convolution(kernel, constants, sizes));
+        cases.extend(infinite.map(|case| case.data(Data::Overflow)));
+    }
+    cases
 }
 
 /// Cases from aligned bases, from others, and added to the outputs where that can be.
@@ -159,7 +164,7 @@ pub(super) const CONVOLUTIONS: [([i32; 8], [i32; 5]); 9] = [
 
 /// One input channel a group: rows on boundaries and off them, several planes of a tile and several tiles of a plane,
 /// every kind of step, classes without a tap, and several output channels of an input channel.
-pub(super) const DEPTHWISE: [([i32; 8], [i32; 5]); 10] = [
+pub(super) const DEPTHWISE: [([i32; 8], [i32; 5]); 14] = [
     ([3, 3, 1, 1, 1, 1, 5, 64], [2, 5, 5, 16, 16]),
     ([3, 3, 1, 1, 1, 1, 3, 64], [3, 3, 3, 7, 7]),
     ([3, 3, 2, 2, 1, 1, 4, 64], [2, 4, 4, 8, 24]),
@@ -170,11 +175,15 @@ pub(super) const DEPTHWISE: [([i32; 8], [i32; 5]); 10] = [
     ([4, 2, 1, 1, 5, 2, 3, 64], [1, 3, 3, 3, 5]),
     ([3, 2, 1, 1, 1, 1, 1, 64], [1, 1, 1, 3, 1200]),
     ([3, 3, 1, 2, 1, 1, 1, 64], [1, 1, 1, 40, 480]),
+    ([3, 3, 1, 1, 1, 1, 1, 64], [1, 1, 1, 12, 1024]),
+    ([7, 7, 2, 2, 3, 3, 2, 64], [1, 2, 2, 17, 16]),
+    ([7, 6, 1, 3, 2, 3, 2, 64], [1, 2, 4, 12, 11]),
+    ([6, 7, 4, 1, 1, 3, 1, 64], [1, 1, 3, 23, 10]),
 ];
 
 /// Few input channels: several tiles along the rows and the columns, strides from one class to four parts of them, and
 /// more channels than a thread takes.
-pub(super) const FEW_CHANNELS: [([i32; 8], [i32; 5]); 9] = [
+pub(super) const FEW_CHANNELS: [([i32; 8], [i32; 5]); 11] = [
     ([7, 7, 2, 2, 3, 3, 1, 64], [1, 3, 17, 18, 20]),
     ([3, 3, 1, 1, 1, 1, 1, 64], [2, 3, 16, 16, 9]),
     ([5, 4, 4, 3, 1, 0, 1, 64], [1, 5, 16, 25, 22]),
@@ -184,6 +193,8 @@ pub(super) const FEW_CHANNELS: [([i32; 8], [i32; 5]); 9] = [
     ([9, 8, 1, 2, 4, 3, 3, 64], [1, 3, 3, 17, 40]),
     ([5, 6, 2, 1, 2, 3, 1, 64], [1, 6, 70, 9, 11]),
     ([3, 7, 3, 3, 0, 2, 2, 64], [2, 4, 34, 11, 24]),
+    ([3, 3, 1, 1, 1, 1, 1, 64], [1, 3, 64, 3, 80]),
+    ([3, 5, 1, 1, 1, 2, 1, 64], [1, 2, 24, 8, 16]),
 ];
 
 /// A convolution of these sizes.

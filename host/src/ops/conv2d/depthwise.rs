@@ -1,4 +1,5 @@
-//! The depthwise kernels' launches: what `device/src/conv2d_depthwise.rs` computes, described in its words.
+//! The depthwise kernels' launches: what `device/src/conv2d_depthwise.rs` and `conv2d_depthwise_dw.rs` compute, described
+//! in their words.
 
 use super::plan::{Problem, Volumes};
 use super::tiled::{Machine, ceil};

@@ -30,7 +30,7 @@ const MAX_WARPS: i64 = 8;
 /// How wgrad runs.
 pub(super) enum Gradient {
     /// Without tensor cores.
-    Rows(Rows),
+    Lanes(Lanes),
     /// On tensor cores.
     Products(Products),
 }
@@ -45,14 +45,14 @@ impl Gradient {
         if m.mma() {
             Products::new(problem, volumes, m).map(Self::Products)
         } else {
-            Rows::new(problem, volumes, m).map(Self::Rows)
+            Lanes::new(problem, volumes, m).map(Self::Lanes)
         }
     }
 
     /// Runs, whose partial sums are added.
     pub(super) fn runs(&self) -> i64 {
         match self {
-            Self::Rows(rows) => rows.runs,
+            Self::Lanes(lanes) => lanes.runs,
             Self::Products(products) => products.runs,
         }
     }
@@ -66,7 +66,7 @@ impl Gradient {
         partial: Touched,
     ) -> Option<Launch> {
         match self {
-            Self::Rows(rows) => rows.launch(problem, m, touched, partial),
+            Self::Lanes(lanes) => lanes.launch(problem, m, touched, partial),
             Self::Products(products) => products.launch(problem, m, touched, partial),
         }
     }
@@ -80,7 +80,7 @@ fn runs(tiles: i64, others: i64, volumes: &Volumes, m: Machine<'_>) -> (i64, i64
 }
 
 /// wgrad without tensor cores.
-pub(super) struct Rows {
+pub(super) struct Lanes {
     axes: [Axis; 2],
     /// Words in front of x's column 0 and of its row, and words of dy's row.
     words: (i64, i64),
@@ -97,7 +97,7 @@ pub(super) struct Rows {
     shared_bytes: i64,
 }
 
-impl Rows {
+impl Lanes {
     fn new(problem: &Problem, volumes: &Volumes, m: Machine<'_>) -> Option<Self> {
         let (rows, channels) = (i64::from(problem.c_out_per_group()), i64::from(problem.c_in_per_group()));
         let [kh, kw] = problem.kernel.map(i64::from);
@@ -115,7 +115,7 @@ impl Rows {
         let tiles = i64::from(problem.b) * y.out;
         let others = tap_blocks * row_blocks * i64::from(problem.g);
         let (run, runs) = runs(tiles, others, volumes, m);
-        let rows = Self {
+        let lanes = Self {
             axes,
             words,
             dy_pitch,
@@ -129,7 +129,7 @@ impl Rows {
             shared_bytes,
         };
         let fits = shared_bytes <= MAX_GRADIENT_SHARED && others.checked_mul(runs)? < 1 << 31;
-        fits.then_some(rows)
+        fits.then_some(lanes)
     }
 
     /// The launch that leaves the partial sums in `partial`. `touched` are dy and x.
