@@ -230,7 +230,8 @@ pub enum Error {
 
     /// An operation whose module is not loaded yet, in a recording.
     #[error(
-        "{kernel} with the constants {constants:?} is not prepared, and loading it is no part of a recording; run          the recorded closure once, or through Stream::prepare, before Stream::capture"
+        "{kernel} with the constants {constants:?} is not prepared, and loading it is no part of a recording; run \
+         the recorded closure once, or through Stream::prepare, before Stream::capture"
     )]
     NotPrepared {
         /// The kernel's name.
