@@ -150,7 +150,7 @@ fn accepted<T>(made: Result<T>, right: bool) -> Option<T> {
 
 /// Any operation: a result or an error, where the result is small.
 fn operation(stream: &Stream, x: TensorRef<'_, u16>, draws: &mut Draws<'_>) {
-    let small = |factors: &[usize]| volume(x.shape()).max(1) * volume(factors) <= ENOUGH;
+    let small = |factors: &[usize]| volume(x.shape()).max(1).saturating_mul(volume(factors)) <= ENOUGH;
     match draws.below(5) {
         0 => {
             if let Ok(y) = ops::flatten(stream, x) {
@@ -187,7 +187,7 @@ fn operation(stream: &Stream, x: TensorRef<'_, u16>, draws: &mut Draws<'_>) {
             let filter: Vec<usize> = (0..4).map(|_| extent(draws)).collect();
             let Some(w) = made(stream, &filter) else { return };
             let shape = conv.output_shape(x.shape(), &filter);
-            if shape.is_ok_and(|shape| volume(&shape).max(1) * volume(&filter).max(1) > ENOUGH) {
+            if shape.is_ok_and(|shape| volume(&shape).max(1).saturating_mul(volume(&filter)) > ENOUGH) {
                 return;
             }
             if let Ok(y) = ops::conv2d(stream, &conv, x, &w) {
