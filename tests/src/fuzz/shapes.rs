@@ -13,8 +13,8 @@ const TARGETS: [Target; 3] = [
     Target { capability: (7, 0), multiprocessors: 80 },
 ];
 
-/// Bytes of buffers, and products, beyond which a launch is planned and not executed.
-const ENOUGH: [i128; 2] = [1 << 14, 1 << 15];
+/// Bytes of buffers, products and threads beyond which a launch is planned and not executed.
+const ENOUGH: [i128; 3] = [1 << 14, 1 << 15, 1 << 14];
 
 pub(super) fn check(data: &[u8]) {
     let draws = &mut Draws::new(data);
@@ -46,8 +46,11 @@ pub(super) fn check(data: &[u8]) {
     anywhere(&call, &launch, draws);
     let target = draws.of(&TARGETS);
     planned(call, &launch, &far, &target);
-    let bytes: i128 = launch.touched().iter().map(|touched| i128::from(touched.bytes)).sum();
-    if bytes <= ENOUGH[0] && products(&case) * i128::from(launch.work()) <= ENOUGH[1] {
+    let bytes = launch.touched().iter().map(|touched| i128::from(touched.bytes)).sum();
+    let geometry = launch.geometry();
+    let threads = i128::from(geometry.grid_x) * i128::from(geometry.block_x);
+    let costs: [i128; 3] = [bytes, products(&case) * i128::from(launch.work()), threads];
+    if costs.iter().zip(ENOUGH).all(|(&cost, enough)| cost <= enough) {
         let executors: [&dyn Executor; 3] =
             [&Device::cpu(), &PtxMachine::new(), &PtxMachine::planned(target)];
         let check = Check::Reference(case);
