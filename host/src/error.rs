@@ -87,6 +87,21 @@ pub enum Error {
         size: usize,
     },
 
+    /// A pointer from which a buffer would go on beyond the last address.
+    #[error(
+        "{kernel}: {name} is at {address:#x}, and the {bytes} bytes from there go beyond the last address"
+    )]
+    BeyondMemory {
+        /// The kernel's name.
+        kernel: &'static str,
+        /// The argument's name.
+        name: &'static str,
+        /// The pointer.
+        address: u64,
+        /// Bytes that the kernel would touch.
+        bytes: u64,
+    },
+
     /// A buffer that this library allocated and that is too short.
     #[error("{kernel}: {name} has {have} bytes from its pointer to its end, but the kernel touches {need}")]
     Short {
@@ -230,7 +245,8 @@ pub enum Error {
 
     /// An operation whose module is not loaded yet, in a recording.
     #[error(
-        "{kernel} with the constants {constants:?} is not prepared, and loading it is no part of a recording; run          the recorded closure once, or through Stream::prepare, before Stream::capture"
+        "{kernel} with the constants {constants:?} is not prepared, and loading it is no part of a recording; run \
+         the recorded closure once, or through Stream::prepare, before Stream::capture"
     )]
     NotPrepared {
         /// The kernel's name.

@@ -241,7 +241,7 @@ pub(crate) fn identifier(name: &str, dtype: DType, constants: &[Named]) -> Strin
 }
 
 /// Rust source of the entry point that calls the kernel with these constants as literals.
-pub(crate) fn entry_point_source(info: &KernelInfo, dtype: DType, constants: &[Named]) -> String {
+pub(crate) fn entry_point_source(info: &KernelInfo, dtype: DType, constants: &[i32]) -> String {
     let element = dtype.device_name();
     let params: Vec<_> = info.args.iter().chain(info.hidden).collect();
     let signature: Vec<_> = params
@@ -258,7 +258,7 @@ pub(crate) fn entry_point_source(info: &KernelInfo, dtype: DType, constants: &[N
             format!("    {}: {ty},\n", param.name)
         })
         .collect();
-    let literals = info.constants.iter().zip(constants).map(|(constant, (_, _, value))| {
+    let literals = info.constants.iter().zip(constants).map(|(constant, value)| {
         if constant.divisor { format!("const {{ FastDivmod::new({value}) }}") } else { value.to_string() }
     });
     let call: Vec<_> = params.iter().map(|param| param.name.to_owned()).chain(literals).collect();
@@ -338,7 +338,7 @@ macro_rules! kernel {
                     &[$((stringify!($constant), $crate::kernel::Rule::$rule, $constant)),+];
                 $crate::kernel::check_constants(info.name, named)?;
                 let kernel_source = info.source.to_owned();
-                let entry_point_source = $crate::kernel::entry_point_source(info, D::DTYPE, named);
+                let entry_point_source = $crate::kernel::entry_point_source(info, D::DTYPE, &[$($constant),+]);
                 Ok(Self {
                     name: info.name,
                     id: $crate::kernel::identifier(info.name, D::DTYPE, named),

@@ -1,5 +1,8 @@
 //! The kernels that ship: source text, parameters and PTX modules, as the builder generated them.
 
+use crate::element::DType;
+use crate::error::Result;
+
 /// Which element kinds a kernel has modules for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
@@ -67,6 +70,19 @@ impl KernelInfo {
     /// The module for an element kind.
     pub fn module(&self, kind: &str) -> Option<&'static Module> {
         self.modules.iter().find(|module| module.kind == kind)
+    }
+
+    /// Rust source of the entry point for an element type, with these constants as literals.
+    pub fn entry_point_source(&self, dtype: DType, constants: &[i32]) -> String {
+        crate::kernel::entry_point_source(self, dtype, constants)
+    }
+
+    /// A module's PTX with these constants written in. What values a kernel can have, its struct knows.
+    ///
+    /// # Errors
+    /// [`Error::Module`](crate::Error::Module) for another number of constants than the kernel has.
+    pub fn specialise(&self, module: &Module, constants: &[i32]) -> Result<String> {
+        crate::specialise::specialise(self, module, constants)
     }
 }
 

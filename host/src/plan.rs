@@ -106,6 +106,9 @@ impl Plan {
         if !address.is_multiple_of(size as u64) {
             return Err(Error::Misaligned { kernel, name, address, size });
         }
+        if address.checked_add(bytes).is_none() {
+            return Err(Error::BeyondMemory { kernel, name, address, bytes });
+        }
         self.touched[self.buffers] = Touched { name, address, bytes, access };
         self.buffers += 1;
         Ok(())

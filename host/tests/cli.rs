@@ -78,6 +78,22 @@ fn show_prints_what_the_kernel_has() {
 }
 
 #[test]
+fn show_has_every_kernel_of_the_list() {
+    for kernel in cotangent::kernels::KERNELS {
+        let constants = vec!["4"; kernel.constants.len()].join(",");
+        let mut args = vec!["show", kernel.name, "--dtype", "f32"];
+        if !constants.is_empty() {
+            args.extend(["--constants", &constants]);
+        }
+        let source = stdout(&args);
+        assert!(source.contains(&format!("fn {}_entry_point(", kernel.name)), "{source}");
+        args.push("--ptx");
+        let ptx = stdout(&args);
+        assert!(ptx.contains(".entry") && !ptx.contains("__spec_"), "{}", kernel.name);
+    }
+}
+
+#[test]
 fn what_is_unknown_is_refused_with_what_is_known() {
     let unknown = refusal(&["show", "conv3d", "--constants", "1", "--dtype", "f32"]);
     assert!(unknown.contains("\"conv3d\"") && unknown.contains("conv2d_backward_dw"), "{unknown}");

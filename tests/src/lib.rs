@@ -2,6 +2,7 @@
 
 pub mod corpus;
 pub mod executor;
+pub mod fuzz;
 pub mod golden;
 pub mod gpu;
 pub mod jobs;

@@ -1,7 +1,7 @@
 //! The geometry of launches as a pure function, and the names of devices.
 
 use cotangent::launch::Geometry;
-use cotangent::{ChannelCatForward, Device, FlattenForward, Kernel, LaunchOptions};
+use cotangent::{ChannelCatForward, Device, FlattenForward, Kernel, LaunchOptions, ReluForward};
 use cotangent_tests::suite::{nowhere, refused};
 use proptest::prelude::*;
 
@@ -50,6 +50,16 @@ fn geometry_fits_a_grid_whatever_the_shape() {
     let launch = kernel.prepare(&(nowhere(1), nowhere(1 << 10), 7, 7, 0), &rows).unwrap();
     assert_eq!(launch.work(), 7 << 40);
     assert!(u64::from(launch.geometry().grid_x) <= LARGEST_GRID);
+}
+
+#[test]
+fn buffers_beyond_the_last_address_are_refused() {
+    let kernel = ReluForward::<f32>::new(128);
+    let last: *mut f32 = std::ptr::without_provenance_mut(usize::MAX - 15);
+    for (input, output, name) in [(last, nowhere(1), "x"), (nowhere(1), last, "y")] {
+        let prepared = kernel.prepare(&(input, output, 1, 5), &LaunchOptions::new());
+        refused(prepared, &["relu_forward", name, "0xfffffffffffffff0", "20 bytes"]);
+    }
 }
 
 #[test]

@@ -87,12 +87,15 @@ fn host_slices_are_used_in_place() {
 #[test]
 fn impossible_shapes_are_refused() {
     for stream in streams() {
-        for shape in [&[usize::MAX][..], &[1 << 40, 1 << 40], &[1; 9]] {
+        for shape in [&[usize::MAX][..], &[1 << 40, 1 << 40], &[0, 1 << 40, 1 << 40], &[1; 9]] {
             let made = Tensor::<f32>::zeros(&stream, shape);
             assert!(matches!(made, Err(Error::View { .. })), "{shape:?}: {made:?}");
         }
         let short = Tensor::from_slice(&stream, &counted(5), &[2, 3]);
         assert!(matches!(short, Err(Error::Length { have: 5, need: 6 })));
+        // No memory is taken for a length that is a mistake.
+        let short = Tensor::from_slice(&stream, &counted(5), &[1 << 50]);
+        assert!(matches!(short, Err(Error::Length { have: 5, need: 0x4_0000_0000_0000 })));
         let tensor = Tensor::from_slice(&stream, &counted(6), &[2, 3]).unwrap();
         assert!(matches!(tensor.narrow(1, 2, 2), Err(Error::View { .. })));
         assert!(matches!(tensor.narrow(2, 0, 1), Err(Error::View { .. })));
@@ -242,6 +245,12 @@ fn dlpack_refuses_what_it_cannot_use_and_leaves_it_to_the_caller() {
     refused(|tensor| tensor.device.device_type = 2, "another device");
     refused(|tensor| tensor.ndim = 99, "too many dimensions");
     refused(|tensor| tensor.byte_offset = 2, "misaligned");
+    refused(|tensor| tensor.byte_offset = u64::MAX - 3, "an offset beyond the last address");
+    refused(
+        |tensor| (tensor.data, tensor.byte_offset) = (std::ptr::null_mut(), 0),
+        "no data, where there are elements",
+    );
+    refused(|tensor| tensor.shape = std::ptr::null_mut(), "no shape");
     // SAFETY: the structure has two strides and extents.
     refused(|tensor| unsafe { *tensor.strides = -1 }, "a negative stride");
     // SAFETY: as above.

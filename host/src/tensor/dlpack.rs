@@ -145,6 +145,9 @@ impl<D: Element> Tensor<D> {
         if rank > MAX_RANK {
             return failed(format!("has {} dimensions, not 0 to {MAX_RANK}", tensor.ndim));
         }
+        if tensor.shape.is_null() && rank > 0 {
+            return failed(format!("has {rank} dimensions, but no shape"));
+        }
         let numbers = |from: *const i64| {
             (0..rank)
                 // SAFETY: the structure has `ndim` numbers there.
@@ -159,15 +162,22 @@ impl<D: Element> Tensor<D> {
         } else {
             Layout::new(&shape, &numbers(tensor.strides).map_err(negative)?)?
         };
-        let address = tensor.data.expose_provenance() as u64 + tensor.byte_offset;
+        let (data, offset) = (tensor.data.expose_provenance() as u64, tensor.byte_offset);
         let size = size_of::<D>();
+        let bytes = (layout.span() * size) as u64;
+        let Some(address) = data.checked_add(offset).filter(|address| address.checked_add(bytes).is_some())
+        else {
+            return failed(format!("has {bytes} bytes from {data:#x} + {offset}, beyond the last address"));
+        };
+        if bytes > 0 && address == 0 {
+            return failed(format!("has {bytes} bytes, but its data is null"));
+        }
         if !address.is_multiple_of(size as u64) {
             return Err(Error::Misaligned { kernel: "from_dlpack", name: "data", address, size });
         }
         let managed = Managed(managed);
         let release: Box<dyn FnOnce() + Send + Sync> = Box::new(move || managed.release());
         let foreign = Foreign { release: Some(release), stream: producer.clone() };
-        let bytes = (layout.span() * size) as u64;
         let storage = Storage::foreign(producer.device(), address, bytes, foreign);
         Ok(Self::from_storage(storage, 0, layout))
     }

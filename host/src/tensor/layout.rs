@@ -26,7 +26,7 @@ impl Layout {
         let mut step = 1_usize;
         for (stride, &extent) in strides.iter_mut().zip(shape).rev() {
             *stride = step;
-            // An empty tensor is small whatever its other extents are.
+            // What an extent of zero leaves of the others is bounded too, so that no product overflows.
             step = step.saturating_mul(extent.max(1));
         }
         Self::new(shape, &strides[..shape.len()])
@@ -44,10 +44,10 @@ impl Layout {
         let last = shape.iter().zip(strides).try_fold(0_usize, |last, (&extent, &stride)| {
             last.checked_add(extent.saturating_sub(1).checked_mul(stride)?)
         });
-        let elements = shape.iter().try_fold(1_usize, |product, &extent| product.checked_mul(extent));
+        let elements = shape.iter().try_fold(1_usize, |product, &extent| product.checked_mul(extent.max(1)));
         // Addresses and byte counts stay below 2⁶³ for elements of up to 8 bytes.
         let fits = |elements: Option<usize>| elements.is_some_and(|elements| elements < 1 << 59);
-        if shape.contains(&0) || fits(last) && fits(elements) {
+        if fits(last) && fits(elements) {
             Ok(layout)
         } else {
             Err(failed("it has more elements than memory".to_owned()))

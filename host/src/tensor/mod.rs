@@ -62,6 +62,11 @@ impl<D: Element> Tensor<D> {
     /// # Errors
     /// [`Error::Length`] for another number of elements; as [`zeros`](Tensor::zeros).
     pub fn from_slice(stream: &Stream, elements: &[D], shape: &[usize]) -> Result<Self> {
+        // Before memory is taken for a shape that is a mistake.
+        let need = Layout::contiguous(shape)?.len();
+        if elements.len() != need {
+            return Err(Error::Length { have: elements.len(), need });
+        }
         let mut tensor = Self::uninitialised(stream, shape)?;
         tensor.view_mut().copy_from_slice(stream, elements)?;
         Ok(tensor)

@@ -100,3 +100,57 @@ fn documents_name_files_that_exist() {
         }
     }
 }
+
+/// The Rust files below a folder.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("a file").path());
+    let (folders, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+    let files = files.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    files.chain(folders.iter().flat_map(|folder| sources(folder))).collect()
+}
+
+#[test]
+fn security_lists_every_public_unsafe_function() {
+    let security = read("SECURITY.md");
+    // A public trait's method has no `pub` to find it by.
+    let mut found = BTreeSet::from(["run_on_cpu".to_owned()]);
+    for path in sources(&root().join("host/src")) {
+        let text = fs::read_to_string(&path).expect("a source file");
+        let declared = text.lines().filter_map(|line| line.trim().strip_prefix("pub unsafe fn "));
+        found.extend(declared.filter_map(|rest| rest.split(['(', '<']).next()).map(str::to_owned));
+    }
+    assert!(found.contains("launch") && found.contains("from_dlpack"), "{found:?}");
+    for name in found {
+        assert!(
+            security.contains(&format!("::{name}`")),
+            "SECURITY.md does not say what callers of {name} must do"
+        );
+    }
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let mut links = 0;
+    let documents = [
+        "README.md",
+        "ARCHITECTURE.md",
+        "SECURITY.md",
+        "CHANGELOG.md",
+        "tests/mutation.md",
+        "host/data/README.md",
+    ];
+    for name in documents {
+        let text = read(name);
+        for (_, rest) in text.match_indices("](").map(|(at, mark)| text.split_at(at + mark.len())) {
+            let target = rest.split([')', '#']).next().unwrap_or_default();
+            if target.contains("://") || target.is_empty() {
+                continue;
+            }
+            let folder = root().join(name);
+            let path = folder.parent().expect("a document is in a folder").join(target);
+            assert!(path.exists(), "{name} links to {target}, which is not there");
+            links += 1;
+        }
+    }
+    assert!(links > 0, "the documents have links");
+}

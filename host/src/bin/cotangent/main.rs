@@ -28,7 +28,7 @@ enum Command {
     List,
     /// Print a kernel's source or its PTX.
     Show(show::Options),
-    /// Run every kernel and element type over awkward shapes, and compare with the right answers.
+    /// Run the operations' kernels in every element type over awkward shapes, and compare with the right answers.
     Verify(verify::Options),
 }
 

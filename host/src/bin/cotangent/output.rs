@@ -15,6 +15,10 @@ pub(crate) enum Problem {
     Output(io::Error),
     #[error("{path} cannot be written: {error}")]
     File { path: String, error: io::Error },
+    #[error("no kernel is called {name:?}; they are {known}")]
+    Kernel { name: String, known: String },
+    #[error("{kernel} takes {want} constants ({names}), but {have} were given")]
+    Constants { kernel: &'static str, want: usize, names: String, have: usize },
     #[error(transparent)]
     Failure(#[from] Failure),
     #[error(transparent)]

@@ -3,8 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use cotangent::DType;
-use cotangent::verify::kernel;
+use cotangent::{DType, Error, kernels, verify};
 
 use crate::output::{Problem, print};
 
@@ -31,13 +30,30 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Problem> {
-    let kernel = kernel(&options.kernel, options.dtype, &options.constants)?;
+    let name = &options.kernel;
+    let info = kernels::find(name).ok_or_else(|| {
+        let known: Vec<_> = kernels::KERNELS.iter().map(|kernel| kernel.name).collect();
+        Problem::Kernel { name: name.clone(), known: known.join(", ") }
+    })?;
+    let (want, have) = (info.constants.len(), options.constants.len());
+    if want != have {
+        let names: Vec<_> = info.constants.iter().map(|constant| constant.name).collect();
+        return Err(Problem::Constants { kernel: info.name, want, names: names.join(", "), have });
+    }
+    if verify::kernels().contains(&info.name) {
+        // Its struct knows which constants it can have.
+        verify::kernel(name, options.dtype, &options.constants)?;
+    }
+    let (kernel, dtype) = (info.name, options.dtype);
+    let missing = Error::MissingModule { kernel, dtype: dtype.name() };
+    let module = info.module(dtype.kind(info.family)).ok_or(missing)?;
+    let entry_point = info.entry_point_source(dtype, &options.constants);
     if options.ptx {
-        print(kernel.specialised_ptx()?.trim_end())?;
+        print(info.specialise(module, &options.constants)?.trim_end())?;
     } else if options.entry_point {
-        print(kernel.entry_point_source().trim_end())?;
+        print(entry_point.trim_end())?;
     } else {
-        print(kernel.source().trim_end())?;
+        print(format!("{}\n\n{}", info.source, entry_point.trim_end()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

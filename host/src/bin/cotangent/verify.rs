@@ -21,7 +21,7 @@ pub(crate) struct Options {
     /// Where: `auto` (the first GPU, or else the CPU), `cpu`, `cuda` or `cuda:N`.
     #[arg(long, default_value = "auto")]
     device: String,
-    /// One kernel alone.
+    /// One kernel alone, such as `conv2d_forward`.
     #[arg(long)]
     kernel: Option<String>,
     /// One element type alone.
