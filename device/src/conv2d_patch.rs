@@ -246,7 +246,7 @@ pub unsafe fn product<E: Factor, const I: usize, const SPLIT: bool>(
                     &buffers,
                     &round,
                     thread - multiplying::<I>(),
-                )
+                );
             };
             round.advance(product);
         }
@@ -301,7 +301,7 @@ unsafe fn bring_round<E: Factor, const SPLIT: bool>(
                 + i64::from(tile.group * product.channels + channel) * i64::from(patch.channel))
                 as isize,
         );
-        let live = if product.channels > channel { product.channels - channel } else { 0 };
+        let live = product.channels.saturating_sub(channel);
         let to = buffers.patch + round.patches % 2 * buffers.patch_bytes;
         let plane = patch.entries.divisor() * CHUNK;
         let at = |entry: u32, group: u32| to + group / 4 * plane + entry_at(entry, group % 4);
@@ -454,7 +454,7 @@ unsafe fn store<E: Factor, const I: usize, const SPLIT: bool>(
             & patch.counts(tile.place, last)
             & (product.out_step_w == 1)
             & (product.accumulate == 0);
-        let aligned = (start.addr() % (4 * size_of::<E>()) == 0) & (product.out_channel % 4 == 0);
+        let aligned = start.addr().is_multiple_of(4 * size_of::<E>()) & (product.out_channel % 4 == 0);
         if side_by_side & aligned {
             let mut i = 0;
             while i < 2 * I {

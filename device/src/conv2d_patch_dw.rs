@@ -314,7 +314,7 @@ unsafe fn bring_channels<E: Factor, const SPLIT: bool>(
         (i64::from(place.n) * patch.image + i64::from(group * channels + first) * i64::from(patch.channel))
             as isize,
     );
-    let live = if first < channels { channels - first } else { 0 };
+    let live = channels.saturating_sub(first);
     let extents = [live, count / vector::<E>()];
     // SAFETY: by this function's contract.
     unsafe {

@@ -266,7 +266,7 @@ pub unsafe fn bring<E: Factor, const ROUND: bool, const UNITS: usize>(
         // SAFETY: the table was filled before a barrier.
         let [offset, packed, entry, _] = unsafe { shared_load16(table + read * 16) };
         let first = group * vector::<E>();
-        let left = if live > first { live - first } else { 0 };
+        let left = live.saturating_sub(first);
         let inside = (place.n + (packed >> 24) < patch.batch)
             & ((place.h as u32).wrapping_add((packed >> 12) & 0xfff) < patch.h as u32)
             & ((place.w as u32).wrapping_add(packed & 0xfff) < patch.w as u32);

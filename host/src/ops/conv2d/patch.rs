@@ -208,7 +208,7 @@ impl Tile {
 /// Whether four elements can be read together from a tensor: they lie on a boundary in every row if the rows have a
 /// multiple of four.
 fn on_boundary(m: Machine<'_>, touched: Touched) -> bool {
-    touched.address % (4 * m.dtype.size() as u64) == 0
+    touched.address.is_multiple_of(4 * m.dtype.size() as u64)
 }
 
 /// Whether 32-bit offsets inside a batch item and a packed filter suffice.
