@@ -39,7 +39,7 @@ impl Gradient {
     /// Nothing where the kernels do not serve.
     pub(super) fn new(problem: &Problem, volumes: &Volumes, m: Machine<'_>) -> Option<Self> {
         let taps_w = i64::from(problem.kernel[1]);
-        if problem.c_out_per_group() < 16 || taps_w < 3 || volumes.x == 0 || !suits(problem, m.dtype) {
+        if problem.c_out_per_group() < 16 || taps_w < 2 || volumes.x == 0 || !suits(problem, m.dtype) {
             return None;
         }
         if m.mma() {
