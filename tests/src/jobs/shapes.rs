@@ -164,7 +164,7 @@ pub(super) const CONVOLUTIONS: [([i32; 8], [i32; 5]); 9] = [
 
 /// One input channel a group: rows on boundaries and off them, several planes of a tile and several tiles of a plane,
 /// every kind of step, classes without a tap, and several output channels of an input channel.
-pub(super) const DEPTHWISE: [([i32; 8], [i32; 5]); 14] = [
+pub(super) const DEPTHWISE: [([i32; 8], [i32; 5]); 15] = [
     ([3, 3, 1, 1, 1, 1, 5, 64], [2, 5, 5, 16, 16]),
     ([3, 3, 1, 1, 1, 1, 3, 64], [3, 3, 3, 7, 7]),
     ([3, 3, 2, 2, 1, 1, 4, 64], [2, 4, 4, 8, 24]),
@@ -179,11 +179,12 @@ pub(super) const DEPTHWISE: [([i32; 8], [i32; 5]); 14] = [
     ([7, 7, 2, 2, 3, 3, 2, 64], [1, 2, 2, 17, 16]),
     ([7, 6, 1, 3, 2, 3, 2, 64], [1, 2, 4, 12, 11]),
     ([6, 7, 4, 1, 1, 3, 1, 64], [1, 1, 3, 23, 10]),
+    ([3, 3, 2, 2, 1, 1, 1, 64], [1, 1, 1, 64, 64]),
 ];
 
 /// Few input channels: several tiles along the rows and the columns, strides from one class to four parts of them, and
 /// more channels than a thread takes.
-pub(super) const FEW_CHANNELS: [([i32; 8], [i32; 5]); 11] = [
+pub(super) const FEW_CHANNELS: [([i32; 8], [i32; 5]); 12] = [
     ([7, 7, 2, 2, 3, 3, 1, 64], [1, 3, 17, 18, 20]),
     ([3, 3, 1, 1, 1, 1, 1, 64], [2, 3, 16, 16, 9]),
     ([5, 4, 4, 3, 1, 0, 1, 64], [1, 5, 16, 25, 22]),
@@ -195,6 +196,7 @@ pub(super) const FEW_CHANNELS: [([i32; 8], [i32; 5]); 11] = [
     ([3, 7, 3, 3, 0, 2, 2, 64], [2, 4, 34, 11, 24]),
     ([3, 3, 1, 1, 1, 1, 1, 64], [1, 3, 64, 3, 80]),
     ([3, 5, 1, 1, 1, 2, 1, 64], [1, 2, 24, 8, 16]),
+    ([3, 3, 1, 1, 1, 1, 1, 64], [1, 4, 16, 2, 200]),
 ];
 
 /// A convolution of these sizes.
