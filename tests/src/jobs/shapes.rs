@@ -149,7 +149,9 @@ fn large(kernel: &'static str) -> Vec<Case> {
 
 /// `kh, kw, stride_h, stride_w, pad_h, pad_w, g, block_ow`, then B, `C_in`, `C_out`, H and W: enough channels for
 /// tiles, at tiles' edges and off them, with groups, strides, pads and residue classes without a tap.
-pub(super) const CONVOLUTIONS: [([i32; 8], [i32; 5]); 9] = [
+pub(super) const CONVOLUTIONS: [([i32; 8], [i32; 5]); 10] = [
+    // Wide rows, more reads than threads, and a group's last channels at the end of the tensors.
+    ([3, 3, 1, 1, 1, 1, 1, 64], [1, 62, 29, 8, 16]),
     ([1, 1, 1, 1, 0, 0, 1, 64], [1, 64, 64, 8, 16]),
     ([1, 1, 1, 1, 0, 0, 1, 64], [1, 80, 65, 3, 11]),
     ([3, 3, 2, 2, 1, 1, 1, 64], [1, 32, 20, 7, 9]),

@@ -6,7 +6,7 @@ use cotangent::launch::{Geometry, Launch};
 use cotangent::{ChannelCatForward, Kernel, LaunchOptions};
 use proptest::prelude::*;
 
-use crate::catalogue::{Call, SUBJECTS, Subject, TARGETS, launches};
+use crate::catalogue::{Call, SUBJECTS, Subject, TARGETS};
 
 /// The largest grid x of every GPU.
 const MAX_GRID: u32 = (1 << 31) - 1;
@@ -29,18 +29,38 @@ fn block_elements(subject: &Subject, call: &Call) -> u64 {
     }
 }
 
-fn check(launch: &Launch) {
+/// The most shared memory of a block in bytes, by compute capability (CUDA C++ Programming Guide, "Compute Capabilities").
+fn most_shared(capability: (u32, u32)) -> u32 {
+    (match capability {
+        (7, 0) => 96,
+        (7, _) => 64,
+        (8, 0 | 7) => 163,
+        (9 | 10, _) => 227,
+        _ => 99,
+    }) << 10
+}
+
+fn check(launch: &Launch, most_shared: u32) {
     let Geometry { grid_x, block_x, shared_bytes } = launch.geometry();
     let place = format!("{} {}: {:?}", launch.kernel().name, launch.module().kind, launch.geometry());
     assert!((1..=MAX_GRID).contains(&grid_x), "{place}");
     assert!((32..=1024).contains(&block_x) && block_x % 32 == 0, "{place}");
-    // What a block may have without opting in.
-    assert!(shared_bytes <= 48 << 10, "{place}");
+    assert!(shared_bytes <= most_shared, "{place}: at most {most_shared}");
 }
 
 #[test]
 fn geometry_is_within_every_gpus_limits() {
-    launches().for_each(|(_, _, launch)| check(&launch));
+    for subject in SUBJECTS.iter() {
+        for call in &subject.calls {
+            // What a block may have without opting in.
+            check(&subject.portable(call), 48 << 10);
+            for target in &TARGETS {
+                for launch in subject.planned(call, target) {
+                    check(&launch, most_shared(target.capability));
+                }
+            }
+        }
+    }
 }
 
 #[test]
@@ -107,7 +127,7 @@ proptest! {
         let kernel = ChannelCatForward::<u8>::new(block);
         let args = ((1_u64 << 62) as *mut u8, (1_u64 << 63) as *mut u8, chunk, chunk, 0);
         let launch = kernel.prepare(&args, &LaunchOptions::new().rows(rows)).expect("a launch");
-        check(&launch);
+        check(&launch, 48 << 10);
         let grid = launch.geometry().grid_x;
         prop_assert_eq!(launch.work(), rows as u64 * chunk as u64);
         let covered = u128::from(grid) * (block as u128).next_multiple_of(16);

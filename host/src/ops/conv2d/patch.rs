@@ -26,7 +26,7 @@ const TABLE: i64 = MAX_TAPS * 8;
 /// Taps of chunks that are brought to shared memory together.
 const ROUND: i64 = 9;
 
-/// Shared memory of a block, so that a multiprocessor has room for two.
+/// The most shared memory of a block, so that a large multiprocessor has room for two.
 const SHARED: i64 = 112 << 10;
 
 /// Channels that a warp of wgrad takes on either side.
@@ -306,16 +306,17 @@ impl Product {
         // The tile matters more than how many taps a round has.
         let all = y.taps * x.taps;
         let wide = on_boundary(m, tensors.touched[0]);
-        let fits = |tile: &Tile| Self::shared_bytes(tile, 1, all.min(3)) <= SHARED;
+        let room = SHARED.min(shared_limit(m.target.capability));
+        let fits = |tile: &Tile| Self::shared_bytes(tile, 1, all.min(3)) <= room;
         let tile = Tile::choose(b, &axes, BN, image, wide, fits).ok_or(NoTile)?;
         let round_taps = (ceil(all, ROUND)..=all)
             .map(|rounds| ceil(all, rounds))
-            .find(|&taps| Self::shared_bytes(&tile, 1, taps) <= SHARED)
+            .find(|&taps| Self::shared_bytes(&tile, 1, taps) <= room)
             .ok_or(NoTile)?;
         let chunks = if empty { 0 } else { self.chunks };
         // Few taps leave room for more chunks, which make up for the barriers.
         let most = (ROUND / round_taps).min(4).min(chunks).max(1);
-        let fits = |&chunks: &i64| Self::shared_bytes(&tile, chunks, round_taps) <= SHARED;
+        let fits = |&chunks: &i64| Self::shared_bytes(&tile, chunks, round_taps) <= room;
         let round_chunks = (1..=most).rev().find(fits).unwrap_or(1);
         let row_tiles = ceil(channels.rows, ROWS);
         let pixel_tiles = tile.count(b, &axes);
