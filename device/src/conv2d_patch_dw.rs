@@ -248,7 +248,7 @@ impl Part {
 /// Brings a tile's x and dy, and notes where the pixels' entries lie.
 ///
 /// # Safety
-/// As for [`gradient`]; the threads, numbered from 0, are the only ones that touch the buffer until the next barrier.
+/// As for `gradient`; the threads, numbered from 0, are the only ones that touch the buffer until the next barrier.
 #[inline(always)]
 unsafe fn bring_tile<E: Factor, const SPLIT: bool>(
     dy: *const E,
@@ -400,7 +400,7 @@ unsafe fn store<const M: usize, const SPLIT: bool>(
 /// Computes a thread's elements, given as [`store`] returns them, by fused multiply-adds.
 ///
 /// # Safety
-/// As for [`gradient`].
+/// As for `gradient`.
 #[inline(always)]
 unsafe fn compute_again<E: Factor>(
     dy: *const E,
@@ -549,7 +549,7 @@ unsafe fn multiply<E: Factor, const M: usize, const SPLIT: bool>(
 /// Partial sums of wgrad, 64 output channels a warp.
 ///
 /// # Safety
-/// As for [`gradient`].
+/// As for `gradient`.
 #[inline(always)]
 pub unsafe fn conv2d_patch_dw<E: Factor>(dy: *mut E, x: *mut E, partial: *mut f32, described: PatchGradient) {
     // SAFETY: by this function's contract.
@@ -567,7 +567,7 @@ entry! { sm_80 single conv2d_patch_dw {
 /// Partial sums of wgrad with split products, 32 output channels a warp.
 ///
 /// # Safety
-/// As for [`gradient`].
+/// As for `gradient`.
 #[inline(always)]
 pub unsafe fn conv2d_patch_dw_split<E: Factor>(
     dy: *mut E,

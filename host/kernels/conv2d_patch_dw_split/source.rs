@@ -1,7 +1,7 @@
 /// Partial sums of wgrad with split products, 32 output channels a warp.
 ///
 /// # Safety
-/// As for [`gradient`].
+/// As for `gradient`.
 #[inline(always)]
 pub unsafe fn conv2d_patch_dw_split<E: Factor>(
     dy: *mut E,
