@@ -320,7 +320,7 @@ fn convolutions(list: &mut Vec<Subject>) {
     for_all!(list, Conv2dBackwardDw {
         kh: 2, kw: 2, stride_h: 1, stride_w: 1, pad_h: 0, pad_w: 0, g: 1, block_ow: 77
     } |p: 3, e| (p[0] as *mut _, p[1] as *mut _, p[2] as *mut _, e[0], e[1], e[2], e[3], e[4], e[5], e[6]),
-        vec![Call::new(&[1, 64, 64, 9, 9, 8, 8])]);
+        [Call::new(&[1, 64, 64, 9, 9, 8, 8])]);
 }
 
 fn elementwise(list: &mut Vec<Subject>) {
