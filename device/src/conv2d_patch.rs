@@ -307,27 +307,7 @@ unsafe fn bring_round<E: Factor, const SPLIT: bool>(
         let at = |entry: u32, group: u32| to + group / 4 * plane + entry_at(entry, group % 4);
         // SAFETY: by this function's contract.
         unsafe {
-            if SPLIT {
-                bring::<E, false, 2>(
-                    patch,
-                    READS,
-                    tile.place,
-                    from,
-                    [live, chunks * 4],
-                    [thread, GATHERING],
-                    at,
-                );
-            } else {
-                bring::<E, true, 2>(
-                    patch,
-                    READS,
-                    tile.place,
-                    from,
-                    [live, chunks * 4],
-                    [thread, GATHERING],
-                    at,
-                );
-            }
+            bring::<E, SPLIT, 2>(patch, READS, tile.place, from, [live, chunks * 4], [thread, GATHERING], at);
         }
     }
     wait_copies::<0>();

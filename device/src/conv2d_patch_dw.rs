@@ -318,12 +318,10 @@ unsafe fn bring_channels<E: Factor, const SPLIT: bool>(
     let extents = [live, count / vector::<E>()];
     // SAFETY: by this function's contract.
     unsafe {
-        if SPLIT {
-            bring::<E, false, 2>(patch, table, place, from, extents, some, at);
-        } else if size_of::<E>() == 2 {
-            bring::<E, true, 3>(patch, table, place, from, extents, some, at);
+        if size_of::<E>() == 2 {
+            bring::<E, SPLIT, 3>(patch, table, place, from, extents, some, at);
         } else {
-            bring::<E, true, 2>(patch, table, place, from, extents, some, at);
+            bring::<E, SPLIT, 2>(patch, table, place, from, extents, some, at);
         }
     }
 }

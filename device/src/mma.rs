@@ -73,12 +73,12 @@ pub const fn vector<E>() -> u32 {
 }
 
 /// A vector of elements that lie `step` elements apart, the first `live` of them; the rest are zero. f32 is rounded
-/// to TF32 if asked.
+/// to TF32, unless products split it.
 ///
 /// # Safety
 /// The live elements are valid for reads of global memory.
 #[inline(always)]
-pub unsafe fn gather_vector<E: Num<Acc = f32>, const ROUND: bool>(
+pub unsafe fn gather_vector<E: Num<Acc = f32>, const SPLIT: bool>(
     from: *const E,
     step: i32,
     live: u32,
@@ -90,7 +90,7 @@ pub unsafe fn gather_vector<E: Num<Acc = f32>, const ROUND: bool>(
             u32::from(load_if(v < live, at.cast::<u16>(), 0))
         } else {
             let word = load_if(v < live, at.cast::<f32>(), 0.0);
-            (if ROUND { to_tf32(word) } else { word }).to_bits()
+            (if SPLIT { word } else { to_tf32(word) }).to_bits()
         }
     };
     if size_of::<E>() == 2 {

@@ -250,7 +250,7 @@ struct Read {
 /// [`fill_reads`](Patch::fill_reads) before a barrier. The threads, numbered from 0, are the only ones that touch the
 /// patch until the next barrier, and the launch gave room for it.
 #[inline(always)]
-pub unsafe fn bring<E: Factor, const ROUND: bool, const UNITS: usize>(
+pub unsafe fn bring<E: Factor, const SPLIT: bool, const UNITS: usize>(
     patch: &Patch,
     table: u32,
     place: Place,
@@ -291,7 +291,7 @@ pub unsafe fn bring<E: Factor, const ROUND: bool, const UNITS: usize>(
                     places[u] = (read.entry, read.group);
                     // SAFETY: the four columns lie in the image, and so many channels are there.
                     vectors[u] = unsafe {
-                        gather_square::<E, ROUND>(
+                        gather_square::<E, SPLIT>(
                             from.wrapping_offset(read.offset as isize),
                             patch.channel,
                             read.live,
@@ -327,7 +327,7 @@ pub unsafe fn bring<E: Factor, const ROUND: bool, const UNITS: usize>(
                     places[u / 2][u % 2] = (read.entry, read.group);
                     // SAFETY: the column lies in the image, and so many channels are there.
                     vectors[u / 2][u % 2] = unsafe {
-                        gather_vector::<E, ROUND>(
+                        gather_vector::<E, SPLIT>(
                             from.wrapping_offset(read.offset as isize),
                             patch.channel,
                             read.live,
@@ -355,7 +355,7 @@ pub unsafe fn bring<E: Factor, const ROUND: bool, const UNITS: usize>(
 /// # Safety
 /// Four elements of each live channel are valid for reads of global memory, and lie on their boundary.
 #[inline(always)]
-unsafe fn gather_square<E: Factor, const ROUND: bool>(from: *const E, step: i32, live: u32) -> [[u32; 4]; 4] {
+unsafe fn gather_square<E: Factor, const SPLIT: bool>(from: *const E, step: i32, live: u32) -> [[u32; 4]; 4] {
     let at = |c: u32| from.wrapping_offset(c as isize * step as isize);
     if size_of::<E>() == 2 {
         // SAFETY: by this function's contract.
@@ -373,7 +373,7 @@ unsafe fn gather_square<E: Factor, const ROUND: bool>(from: *const E, step: i32,
         let rows = [load(0), load(1), load(2), load(3)];
         let word = |v: usize, c: usize| {
             let word = rows[c][v];
-            if ROUND { to_tf32(f32::from_bits(word)).to_bits() } else { word }
+            if SPLIT { word } else { to_tf32(f32::from_bits(word)).to_bits() }
         };
         let vector = |v: usize| [word(v, 0), word(v, 1), word(v, 2), word(v, 3)];
         [vector(0), vector(1), vector(2), vector(3)]

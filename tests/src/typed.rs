@@ -9,8 +9,6 @@ use cotangent::{DType, Device, Kernel, LaunchOptions};
 pub struct Typed<K, F> {
     /// The kernel.
     pub kernel: K,
-    /// Its constants.
-    pub constants: Vec<i32>,
     /// How many buffers it takes.
     pub pointers: usize,
     /// The arguments for buffers at these addresses.
@@ -56,7 +54,9 @@ where
     }
 
     fn constants(&self) -> Vec<i32> {
-        self.constants.clone()
+        let nowhere: Vec<u64> = (1..=self.pointers as u64).map(|i| i << 44).collect();
+        let launch = self.kernel.prepare(&(self.args)(&nowhere), &LaunchOptions::new());
+        launch.map_or_else(|_| Vec::new(), |launch| launch.constants().to_vec())
     }
 
     fn pointers(&self) -> usize {

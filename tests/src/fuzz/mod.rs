@@ -10,6 +10,8 @@ mod shapes;
 mod specialise;
 mod tensors;
 
+pub use ptx::launch_all;
+
 /// Something that holds for all bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {

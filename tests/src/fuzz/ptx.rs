@@ -100,7 +100,14 @@ pub(super) fn text(data: &[u8]) -> String {
 
 /// The machine reads it, and runs what it read with plausible arguments, or says what is wrong.
 fn machine(text: &str) {
-    let Ok(module) = Module::parse(text) else { return };
+    if let Ok(module) = Module::parse(text) {
+        launch_all(&module, 256, 1 << 15);
+    }
+}
+
+/// Launches every entry of a module with plausible arguments. The results do not matter: what counts is that there are
+/// some.
+pub fn launch_all(module: &Module, shared_bytes: usize, budget: u64) {
     for entry in module.entries() {
         let mut memory = Memory::new();
         let params: Vec<Vec<u8>> = entry
@@ -108,17 +115,16 @@ fn machine(text: &str) {
             .iter()
             .map(|param| {
                 if param.size == 8 {
-                    let buffer = memory.alloc_with(&param.name, &[1; 256], 0);
+                    let buffer = memory.alloc_with(&param.name, &[1; 512], 0);
                     memory.address(buffer).to_le_bytes().to_vec()
                 } else {
                     vec![2; param.size.min(1 << 12)]
                 }
             })
             .collect();
-        let launch = Launch { grid: [2, 1, 1], block: [64, 1, 1], shared_bytes: 256, params: &params };
-        let options = Options { budget: 1 << 15, parallel: false };
-        // Any answer will do: what counts is that there is one.
-        let _ = Machine::new(&module).launch(&entry.name, launch, &mut memory, &options);
+        let launch = Launch { grid: [2, 1, 1], block: [64, 1, 1], shared_bytes, params: &params };
+        let options = Options { budget, parallel: false };
+        let _ = Machine::new(module).launch(&entry.name, launch, &mut memory, &options);
     }
 }
 

@@ -3,13 +3,13 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use cotangent::kernels::KernelInfo;
-use cotangent::launch::{Access, Launch, Target};
-use cotangent::verify::{AnyKernel, Arguments, Call, Executor, Failure, HostBuffer, SplitMix64, decode};
+use cotangent::launch::Access;
+use cotangent::verify::{AnyKernel, Executor, Failure, HostBuffer, SplitMix64, decode};
 use cotangent::{DType, Device, Element, Kernel, LaunchOptions, Num};
 
 use super::{Job, Work, module};
 use crate::executor::Blocks;
+use crate::typed::{Typed, call};
 
 /// A buffer's elements, what the kernel does with it, and how far its results may be off.
 #[derive(Clone)]
@@ -83,92 +83,6 @@ const PLACES: [(Option<NonZeroU32>, [usize; 5]); 4] = [
     (NonZeroU32::new(3), [3, 2, 1, 0, 1]),
 ];
 
-/// The arguments of a call whose buffers are at these addresses.
-type Args<K> = Box<dyn Fn(&[u64]) -> <K as Kernel>::Args<'static> + Send + Sync>;
-
-/// A kernel with everything of its arguments but the addresses.
-struct Typed<K: Kernel> {
-    kernel: K,
-    args: Args<K>,
-    pointers: usize,
-}
-
-impl<K: Kernel + Send + Sync> AnyKernel for Typed<K> {
-    fn name(&self) -> &'static str {
-        self.kernel.name()
-    }
-
-    fn id(&self) -> String {
-        self.kernel.id()
-    }
-
-    fn dtype(&self) -> DType {
-        self.kernel.dtype()
-    }
-
-    fn source(&self) -> &str {
-        self.kernel.source()
-    }
-
-    fn kernel_source(&self) -> &str {
-        self.kernel.kernel_source()
-    }
-
-    fn entry_point_source(&self) -> &str {
-        self.kernel.entry_point_source()
-    }
-
-    fn info(&self) -> &'static KernelInfo {
-        self.kernel.info()
-    }
-
-    fn constants(&self) -> Vec<i32> {
-        let nowhere: Vec<u64> = (1..=self.pointers as u64).map(|i| i << 44).collect();
-        let launch = self.kernel.prepare(&(self.args)(&nowhere), &LaunchOptions::new());
-        launch.map_or_else(|_| Vec::new(), |launch| launch.constants().to_vec())
-    }
-
-    fn pointers(&self) -> usize {
-        self.pointers
-    }
-
-    fn scalar_bytes(&self) -> usize {
-        0
-    }
-
-    fn prepare(&self, arguments: &Arguments<'_>, options: &LaunchOptions<'_>) -> Result<Launch, Failure> {
-        Ok(self.kernel.prepare(&(self.args)(arguments.addresses), options)?)
-    }
-
-    fn workspace_bytes(
-        &self,
-        arguments: &Arguments<'_>,
-        options: &LaunchOptions<'_>,
-        target: &Target,
-    ) -> Result<u64, Failure> {
-        Ok(self.kernel.workspace_bytes(&(self.args)(arguments.addresses), options, target)?)
-    }
-
-    fn plan(
-        &self,
-        arguments: &Arguments<'_>,
-        options: &LaunchOptions<'_>,
-        target: &Target,
-    ) -> Result<Vec<Launch>, Failure> {
-        Ok(self.kernel.plan(&(self.args)(arguments.addresses), options, target)?)
-    }
-
-    unsafe fn launch(
-        &self,
-        device: &Device,
-        arguments: &Arguments<'_>,
-        options: &LaunchOptions<'_>,
-    ) -> Result<(), Failure> {
-        // SAFETY: by this function's contract.
-        Ok(unsafe { device.launch(&self.kernel, (self.args)(arguments.addresses), options) }?)
-    }
-}
-
 /// A launch with its buffers; the reference gives the right answers.
 struct Typical {
     kernel: Box<dyn AnyKernel>,
@@ -184,7 +98,7 @@ impl Typical {
         offsets: [usize; 5],
     ) -> Result<(), Failure> {
         let options = LaunchOptions::new().accumulate(self.accumulate);
-        let mut call = Call { kernel: &*self.kernel, extents: &[], scalar: &[], options };
+        let mut call = call(&*self.kernel, options);
         let buffers: Vec<_> = self
             .buffers
             .iter()
@@ -254,7 +168,7 @@ impl Jobs {
         accumulate: bool,
     ) {
         let (name, dtype, pointers) = (kernel.name(), kernel.dtype(), buffers.len());
-        let kernel: Box<dyn AnyKernel> = Box::new(Typed { kernel, args: Box::new(args), pointers });
+        let kernel: Box<dyn AnyKernel> = Box::new(Typed { kernel, pointers, args });
         let call = Arc::new(Typical { kernel, accumulate, buffers });
         let added = if accumulate { ", accumulated" } else { "" };
         let label = format!("{name} {shape}{added}");

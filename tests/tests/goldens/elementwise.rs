@@ -46,7 +46,7 @@ fn run<K: Kernel + Send + Sync>(
     buffers: &[HostBuffer],
     see: impl FnMut(Path, &str, &[HostBuffer]),
 ) {
-    let kernel = Typed { kernel: kernel(block), constants: vec![block], pointers: buffers.len(), args };
+    let kernel = Typed { kernel: kernel(block), pointers: buffers.len(), args };
     everywhere(what, &call(&kernel, LaunchOptions::new()), buffers, |_| false, see);
 }
 

@@ -1,7 +1,8 @@
 //! Mutated text never makes the parser or the machine panic or hang.
 
 use super::common::kernel;
-use cotangent_tests::ptx::{Launch, Machine, Memory, Module, Options};
+use cotangent_tests::fuzz::launch_all;
+use cotangent_tests::ptx::Module;
 use proptest::prelude::*;
 
 /// Programs that between them use every family of instructions.
@@ -108,29 +109,6 @@ fn apply(text: &str, edits: &[Edit]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Launches every entry of a module with plausible arguments. The result does not matter.
-fn launch_all(module: &Module) {
-    for entry in module.entries() {
-        let mut memory = Memory::new();
-        let params: Vec<Vec<u8>> = entry
-            .params
-            .iter()
-            .map(|param| {
-                if param.size == 8 {
-                    let buffer = memory.alloc_with(&param.name, &[1; 512], 0);
-                    memory.address(buffer).to_le_bytes().to_vec()
-                } else {
-                    vec![2; param.size]
-                }
-            })
-            .collect();
-        let launch = Launch { grid: [2, 1, 1], block: [64, 1, 1], shared_bytes: 0, params: &params };
-        let options = Options { budget: 1 << 19, parallel: false };
-        // Any answer will do: what counts is that there is one.
-        let _ = Machine::new(module).launch(&entry.name, launch, &mut memory, &options);
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -138,7 +116,7 @@ proptest! {
     fn mutated_text_is_an_error_or_runs(seed in 0..4_usize, edits in edits()) {
         let text = apply(&seeds()[seed], &edits);
         if let Ok(module) = Module::parse(&text) {
-            launch_all(&module);
+            launch_all(&module, 0, 1 << 19);
         }
     }
 
@@ -152,7 +130,7 @@ proptest! {
         let words: Vec<&str> = picks.iter().map(|pick| PIECES[pick % PIECES.len()]).collect();
         let text = kernel(1, "", &words.join(" "));
         if let Ok(module) = Module::parse(&text) {
-            launch_all(&module);
+            launch_all(&module, 0, 1 << 19);
         }
     }
 }
@@ -161,6 +139,6 @@ proptest! {
 fn seeds_are_sound_before_they_are_mutated() {
     for seed in seeds() {
         let module = Module::parse(&seed).unwrap_or_else(|error| panic!("{error}\n{seed}"));
-        launch_all(&module);
+        launch_all(&module, 0, 1 << 19);
     }
 }

@@ -44,8 +44,7 @@ fn gives<K: Kernel + Send + Sync>(
     let long = buffers.iter().any(|buffer| buffer.bytes.len() > 1 << 16);
     for executor in executors {
         for (block, offset) in [(100, 1), (64, 0), (1, 3)].into_iter().take(if long { 1 } else { 3 }) {
-            let kernel =
-                Typed { kernel: kernel(block), constants: vec![block], pointers: buffers.len(), args };
+            let kernel = Typed { kernel: kernel(block), pointers: buffers.len(), args };
             let mut buffers = buffers.to_vec();
             for buffer in &mut buffers {
                 buffer.offset = offset;

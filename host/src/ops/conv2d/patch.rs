@@ -306,7 +306,7 @@ impl Product {
         // The tile matters more than how many taps a round has.
         let all = y.taps * x.taps;
         let wide = on_boundary(m, tensors.touched[0]);
-        let room = SHARED.min(shared_limit(m.target.capability));
+        let room = SHARED.min(m.shared_limit());
         let fits = |tile: &Tile| Self::shared_bytes(tile, 1, all.min(3)) <= room;
         let tile = Tile::choose(b, &axes, BN, image, wide, fits).ok_or(NoTile)?;
         let round_taps = (ceil(all, ROUND)..=all)
@@ -374,7 +374,6 @@ pub(super) struct Gradient {
     run: i64,
     runs: i64,
     shared_bytes: i64,
-    volume: i64,
     split: bool,
 }
 
@@ -411,7 +410,7 @@ impl Gradient {
         let block_taps = ceil(taps, tap_blocks);
         let mut warp_rows = ceil(rows, warp).min(MAX_CONSUMERS / block_taps);
         let mut warp_columns = ceil(channels, WARP).min(MAX_CONSUMERS / (block_taps * warp_rows));
-        let limit = shared_limit(m.target.capability);
+        let limit = m.shared_limit();
         loop {
             let (pitch_x, pitch_dy) = (warp_columns * WARP * element, warp_rows * warp * element);
             let shared = |tile: &Tile| {
@@ -446,7 +445,6 @@ impl Gradient {
                     run,
                     runs: ceil(tiles, run),
                     shared_bytes: shared(&tile),
-                    volume: volumes.w,
                     split,
                 });
             }
@@ -498,11 +496,6 @@ impl Gradient {
             block_x: 32 * warps as u32,
             shared_bytes: self.shared_bytes as u32,
         };
-        debug_assert_eq!(
-            self.volume,
-            partial.bytes as i64 / 4 / self.runs,
-            "the partial sums have their room"
-        );
         let name = if self.split { "conv2d_patch_dw_split" } else { "conv2d_patch_dw" };
         Launch::variant(name, m.dtype, &[], params, &[dy, x, partial], geometry)
     }
@@ -512,13 +505,4 @@ impl Gradient {
 fn pixel_axis(problem: &Problem, i: usize) -> Axis {
     let pixels = i64::from(problem.output[i]);
     Axis { pixels, taps: 1, source: problem.output[i], start: 0, step: 1, ..forward_axis(problem, i) }
-}
-
-/// Shared memory that a block can ask for, by compute capability (CUDA C++ Programming Guide, "Compute Capabilities").
-fn shared_limit(capability: (u32, u32)) -> i64 {
-    (match capability {
-        (8, 0 | 7) => 163,
-        (9 | 10, _) => 227,
-        _ => 99,
-    }) << 10
 }

@@ -2,7 +2,7 @@
 
 use super::depthwise;
 use super::few_dw;
-use super::patch::{Gradient, NoTile, Product};
+use super::patch::{self, NoTile, Product};
 use super::plan::{Problem, Volumes};
 use crate::element::DType;
 use crate::kernel::MathMode;
@@ -39,6 +39,17 @@ pub(super) struct Machine<'a> {
 }
 
 impl Machine<'_> {
+    /// Shared memory that a block can ask for in bytes (CUDA C++ Programming Guide, "Compute Capabilities").
+    pub(super) fn shared_limit(self) -> i64 {
+        (match self.target.capability {
+            (7, 0) => 96,
+            (7, _) => 64,
+            (8, 0 | 7) => 163,
+            (9 | 10, _) => 227,
+            _ => 99,
+        }) << 10
+    }
+
     /// Whether tensor cores serve: their TF32 products are exact for 16-bit floats, and f32 asks for them by name.
     pub(super) fn mma(self) -> bool {
         self.target.capability >= (8, 0) && (self.dtype != DType::F32 || self.math == MathMode::Tf32)
@@ -436,60 +447,86 @@ impl Runs {
     }
 }
 
-/// Bytes of partial sums that wgrad needs; none where the tiles do not suit it.
-pub(super) fn weight_gradient_workspace(problem: &Problem, m: Machine<'_>) -> Option<u64> {
-    let volumes = problem.volumes();
-    if let Some(gradient) = depthwise::Gradient::new(problem, &volumes, m) {
-        return Some((gradient.runs() * volumes.w * 4) as u64);
-    }
-    if let Some(gradient) = few_dw::Gradient::new(problem, &volumes, m) {
-        return Some((gradient.runs() * volumes.w * 4) as u64);
-    }
-    if let Some(gradient) = Gradient::new(problem, &volumes, m) {
-        return Some((gradient.runs() * volumes.w * 4) as u64);
-    }
-    let suits = suits(problem, m.dtype, problem.c_out_per_group()) && volumes.y > 0 && volumes.w > 0;
-    suits.then(|| (Runs::new(problem, &volumes, m.target).count * volumes.w * 4) as u64)
+/// How wgrad runs: some kernel leaves partial sums of runs of pixels, and another adds them.
+pub(super) struct WeightGradient {
+    way: Way,
+    /// Elements of dw.
+    volume: i64,
 }
 
-/// wgrad: the runs' partial sums, then their total, or nothing where the tiles do not suit it. `touched` are dy, x
-/// and dw.
-pub(super) fn weight_gradient(
-    problem: &Problem,
-    m: Machine<'_>,
-    touched: [Touched; 3],
-    accumulate: bool,
-    workspace: u64,
-) -> Option<Vec<Launch>> {
-    let bytes = weight_gradient_workspace(problem, m)?;
-    let volumes = problem.volumes();
-    let partial = |access| Touched { name: "workspace", address: workspace, bytes, access };
-    let dy_and_x = [touched[0], touched[1]];
-    // Sums lie tap by tap where the patch kernel leaves them, and elsewhere as dw does.
-    let (sums, runs, plane, taps) = if let Some(gradient) = depthwise::Gradient::new(problem, &volumes, m) {
-        (gradient.launch(problem, m, dy_and_x, partial(Access::Write))?, gradient.runs(), volumes.w, 1)
-    } else if let Some(gradient) = few_dw::Gradient::new(problem, &volumes, m) {
-        (gradient.launch(problem, m, dy_and_x, partial(Access::Write))?, gradient.runs(), volumes.w, 1)
-    } else if let Some(gradient) = Gradient::new(problem, &volumes, m) {
-        let plane = i64::from(problem.c_out_per_group()) * i64::from(problem.c_in_per_group());
-        let launch = gradient.launch(problem, m, dy_and_x, partial(Access::Write))?;
-        (launch, gradient.runs(), plane, problem.taps())
-    } else {
-        let runs = Runs::new(problem, &volumes, m.target);
-        (run_sums(problem, m, &runs, dy_and_x, partial(Access::Write))?, runs.count, volumes.w, 1)
-    };
-    let mut params = Params::new();
-    params.pointers(&[workspace, touched[2].address]);
-    params.long(volumes.w as u64);
-    let mut order = Structure::new();
-    order.divisor(plane).divisor(taps);
-    params.structure(&order);
-    params.word(runs as u32);
-    params.word(u32::from(accumulate));
-    let second = [partial(Access::Read), touched[2]];
-    let geometry = Geometry::tiles(ceil(volumes.w, SWEEP) as u64, SWEEP as u64);
-    let total = Launch::variant("conv2d_dw_reduce", m.dtype, &[SWEEP as i32], params, &second, geometry)?;
-    Some(vec![sums, total])
+/// What leaves the partial sums.
+enum Way {
+    Depthwise(depthwise::Gradient),
+    Few(few_dw::Gradient),
+    Patches(patch::Gradient),
+    Tiles(Runs),
+}
+
+impl WeightGradient {
+    /// Nothing where only the portable kernel serves.
+    pub(super) fn new(problem: &Problem, m: Machine<'_>) -> Option<Self> {
+        let volumes = problem.volumes();
+        let way = depthwise::Gradient::new(problem, &volumes, m).map(Way::Depthwise);
+        let way = way.or_else(|| few_dw::Gradient::new(problem, &volumes, m).map(Way::Few));
+        let way = way.or_else(|| patch::Gradient::new(problem, &volumes, m).map(Way::Patches));
+        let tiles = || {
+            let suits = suits(problem, m.dtype, problem.c_out_per_group()) && volumes.y > 0 && volumes.w > 0;
+            suits.then(|| Way::Tiles(Runs::new(problem, &volumes, m.target)))
+        };
+        Some(Self { way: way.or_else(tiles)?, volume: volumes.w })
+    }
+
+    fn runs(&self) -> i64 {
+        match &self.way {
+            Way::Depthwise(gradient) => gradient.runs(),
+            Way::Few(gradient) => gradient.runs(),
+            Way::Patches(gradient) => gradient.runs(),
+            Way::Tiles(runs) => runs.count,
+        }
+    }
+
+    /// Bytes of partial sums.
+    pub(super) fn bytes(&self) -> u64 {
+        (self.runs() * self.volume * 4) as u64
+    }
+
+    /// The runs' partial sums, then their total. `touched` are dy, x and dw.
+    pub(super) fn launches(
+        &self,
+        problem: &Problem,
+        m: Machine<'_>,
+        [dy, x, dw]: [Touched; 3],
+        accumulate: bool,
+        workspace: u64,
+    ) -> Option<Vec<Launch>> {
+        let partial = |access| Touched { name: "workspace", address: workspace, bytes: self.bytes(), access };
+        let (from, to) = ([dy, x], partial(Access::Write));
+        let sums = match &self.way {
+            Way::Depthwise(gradient) => gradient.launch(problem, m, from, to)?,
+            Way::Few(gradient) => gradient.launch(problem, m, from, to)?,
+            Way::Patches(gradient) => gradient.launch(problem, m, from, to)?,
+            Way::Tiles(runs) => run_sums(problem, m, runs, from, to)?,
+        };
+        // Sums lie tap by tap where the patch kernel leaves them, and elsewhere as dw does.
+        let (plane, taps) = if let Way::Patches(_) = self.way {
+            let plane = i64::from(problem.c_out_per_group()) * i64::from(problem.c_in_per_group());
+            (plane, problem.taps())
+        } else {
+            (self.volume, 1)
+        };
+        let mut params = Params::new();
+        params.pointers(&[workspace, dw.address]);
+        params.long(self.volume as u64);
+        let mut order = Structure::new();
+        order.divisor(plane).divisor(taps);
+        params.structure(&order);
+        params.word(self.runs() as u32);
+        params.word(u32::from(accumulate));
+        let second = [partial(Access::Read), dw];
+        let geometry = Geometry::tiles(ceil(self.volume, SWEEP) as u64, SWEEP as u64);
+        let total = Launch::variant("conv2d_dw_reduce", m.dtype, &[SWEEP as i32], params, &second, geometry)?;
+        Some(vec![sums, total])
+    }
 }
 
 /// The launch that leaves the runs' sums in `partial`.

@@ -4,7 +4,7 @@
 use super::depthwise;
 use super::few;
 use super::plan::{Problem, problem};
-use super::tiled::{self, Machine};
+use super::tiled::{self, Machine, WeightGradient};
 use super::{Conv2dBackward, Conv2dBackwardDw, Conv2dBackwardDx, Conv2dForward};
 use crate::element::Num;
 use crate::kernel::{Kernel, LaunchOptions, Workspace};
@@ -51,8 +51,9 @@ fn wgrad(
     portable: &Launch,
 ) -> Option<Vec<Launch>> {
     let touched = touched(portable, ["dy", "x", "dw"]);
-    let workspace = workspace(options, used, tiled::weight_gradient_workspace(problem, m)?)?;
-    tiled::weight_gradient(problem, m, touched, options.accumulate, workspace)
+    let gradient = WeightGradient::new(problem, m)?;
+    let workspace = workspace(options, used, gradient.bytes())?;
+    gradient.launches(problem, m, touched, options.accumulate, workspace)
 }
 
 pub(super) fn forward_workspace<D: Num>(
@@ -96,7 +97,7 @@ pub(super) fn backward_workspace<D: Num>(
     let problem = problem!(kernel, b, c_in, c_out, h, wd, oh, ow);
     let m = machine::<D>(options, target);
     let left = tiled::input_gradient_workspace(&problem, m).next_multiple_of(256);
-    left + tiled::weight_gradient_workspace(&problem, m).unwrap_or(0)
+    left + WeightGradient::new(&problem, m).map_or(0, |gradient| gradient.bytes())
 }
 
 /// Both products, tiled or each by its own portable kernel; the combined portable kernel where neither is tiled.
@@ -164,7 +165,7 @@ pub(super) fn backward_dw_workspace<D: Num>(
 ) -> u64 {
     let (.., b, c_in, c_out, h, wd, oh, ow) = *args;
     let problem = problem!(kernel, b, c_in, c_out, h, wd, oh, ow);
-    tiled::weight_gradient_workspace(&problem, machine::<D>(options, target)).unwrap_or(0)
+    WeightGradient::new(&problem, machine::<D>(options, target)).map_or(0, |gradient| gradient.bytes())
 }
 
 pub(super) fn backward_dw<D: Num>(
