@@ -242,3 +242,14 @@ pub fn prepare<K: Kernel>(
 ) -> cotangent::Result<Launch> {
     kernel.prepare(args, options)
 }
+
+/// The most shared memory of a block in bytes, by compute capability (CUDA C++ Programming Guide, "Compute Capabilities").
+pub fn most_shared(capability: (u32, u32)) -> u32 {
+    (match capability {
+        (7, 0) => 96,
+        (7, _) => 64,
+        (8, 0 | 7) => 163,
+        (9 | 10, _) => 227,
+        _ => 99,
+    }) << 10
+}

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use cotangent::launch::{Geometry, Launch};
 use cotangent::{ChannelCatForward, Kernel, LaunchOptions};
+use cotangent_tests::suite::most_shared;
 use proptest::prelude::*;
 
 use crate::catalogue::{Call, SUBJECTS, Subject, TARGETS};
@@ -27,17 +28,6 @@ fn block_elements(subject: &Subject, call: &Call) -> u64 {
             vectors * rows.map_or(1, |&(_, value)| value as u64)
         }
     }
-}
-
-/// The most shared memory of a block in bytes, by compute capability (CUDA C++ Programming Guide, "Compute Capabilities").
-fn most_shared(capability: (u32, u32)) -> u32 {
-    (match capability {
-        (7, 0) => 96,
-        (7, _) => 64,
-        (8, 0 | 7) => 163,
-        (9 | 10, _) => 227,
-        _ => 99,
-    }) << 10
 }
 
 fn check(launch: &Launch, most_shared: u32) {

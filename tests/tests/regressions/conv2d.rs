@@ -112,17 +112,20 @@ fn burn_4445_dw_of_a_wide_image() {
     for place in PLACES.iter().filter(|place| place.adds(check.case(), DType::F32)) {
         run(place, &check, DType::F32).unwrap_or_else(|failure| panic!("{failure}"));
     }
-    // As many filters as there are tiles for.
-    for c_out in [1, 16, 64] {
-        let case = Case::new("conv2d_backward_dw", &constants, &[1, 3, c_out, 360, 640, 360, 640]);
-        for multiprocessors in [1, 132] {
-            let target = Target { capability: (9, 0), multiprocessors };
-            for launch in suite::planned(&case, DType::F32, &target).unwrap() {
-                let shape = launch.geometry();
-                assert!(
-                    shape.grid_x < 1 << 31 && shape.block_x <= 1024 && shape.shared_bytes <= 227 << 10,
-                    "{shape:?}"
-                );
+    // As many filters as there are tiles for, and rows around what a block of the smallest GPU can hold.
+    for (c_out, wd) in [(1, 640), (16, 640), (64, 640), (16, 900), (64, 900)] {
+        let case = Case::new("conv2d_backward_dw", &constants, &[1, 3, c_out, 360, wd, 360, wd]);
+        for capability in [(9, 0), (8, 6), (7, 5), (7, 0)] {
+            for multiprocessors in [1, 132] {
+                let target = Target { capability, multiprocessors };
+                for launch in suite::planned(&case, DType::F32, &target).unwrap() {
+                    let shape = launch.geometry();
+                    let most = suite::most_shared(capability);
+                    assert!(
+                        shape.grid_x < 1 << 31 && shape.block_x <= 256 && shape.shared_bytes <= most,
+                        "{target:?}: {shape:?}"
+                    );
+                }
             }
         }
     }

@@ -128,7 +128,8 @@ impl Lanes {
             runs,
             shared_bytes,
         };
-        let fits = shared_bytes <= MAX_GRADIENT_SHARED && others.checked_mul(runs)? < 1 << 31;
+        let fits =
+            shared_bytes <= MAX_GRADIENT_SHARED.min(m.shared_limit()) && others.checked_mul(runs)? < 1 << 31;
         fits.then_some(lanes)
     }
 
@@ -214,7 +215,8 @@ impl Products {
             runs,
             shared_bytes,
         };
-        let fits = shared_bytes <= MAX_GRADIENT_SHARED && others.checked_mul(runs)? < 1 << 31;
+        let fits =
+            shared_bytes <= MAX_GRADIENT_SHARED.min(m.shared_limit()) && others.checked_mul(runs)? < 1 << 31;
         fits.then_some(products)
     }
 
