@@ -113,7 +113,7 @@ impl Constants {
 /// `dy`, `filter` and `dx` are valid for the tensors that `product` describes; dx overlaps neither. The block has the
 /// shared memory of the staged channels' planes and weights.
 #[inline(always)]
-pub unsafe fn conv2d_few_dx<E: Num<Acc = f32>>(
+pub unsafe fn few_channels<E: Num<Acc = f32>>(
     dy: *mut E,
     filter: *mut E,
     dx: *mut E,
@@ -366,6 +366,30 @@ unsafe fn stage_weights<E: Num<Acc = f32>>(
         }
         index += block_dim_x();
     }
+}
+
+/// dgrad for few channels.
+///
+/// # Safety
+/// As for [`few_channels`].
+#[inline(always)]
+pub unsafe fn conv2d_few_dx<E: Num<Acc = f32>>(
+    dy: *mut E,
+    filter: *mut E,
+    dx: *mut E,
+    product: FewChannels,
+    taps_h: i32,
+    taps_w: i32,
+    stride_h: i32,
+    stride_w: i32,
+    kh: i32,
+    kw: i32,
+    channels: i32,
+) {
+    // SAFETY: by this function's contract.
+    unsafe {
+        few_channels::<E>(dy, filter, dx, product, taps_h, taps_w, stride_h, stride_w, kh, kw, channels)
+    };
 }
 
 entry! { single conv2d_few_dx {

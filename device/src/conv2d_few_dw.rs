@@ -62,7 +62,7 @@ type Sums = [[f32; MAX_WINDOW]; SIDE as usize];
 /// `dy` and `x` are valid for the tensors that `product` describes, `partial` for all runs' sums; it overlaps neither.
 /// The block has eight threads for each of its rows of taps, and the shared memory of a tile of x and one of dy.
 #[inline(always)]
-pub unsafe fn conv2d_few_dw<E: Num<Acc = f32>>(
+pub unsafe fn few_gradient<E: Num<Acc = f32>>(
     dy: *mut E,
     x: *mut E,
     partial: *mut f32,
@@ -179,6 +179,23 @@ unsafe fn add_pixel(sums: &mut Sums, at: u32, dy: [f32; SIDE as usize], taps_w: 
         }
         j += 1;
     }
+}
+
+/// Partial sums of wgrad for few input channels.
+///
+/// # Safety
+/// As for [`few_gradient`].
+#[inline(always)]
+pub unsafe fn conv2d_few_dw<E: Num<Acc = f32>>(
+    dy: *mut E,
+    x: *mut E,
+    partial: *mut f32,
+    product: FewGradient,
+    taps_w: i32,
+    step_w: i32,
+) {
+    // SAFETY: by this function's contract.
+    unsafe { few_gradient::<E>(dy, x, partial, product, taps_w, step_w) };
 }
 
 entry! { single conv2d_few_dw {

@@ -19,7 +19,7 @@ pub use crate::divmod::{FastDivmod, FastDivmod64};
 pub use crate::flatten::{
     COLUMNS, COLUMNS_ALIGNED, ROWS, flatten_backward, flatten_forward, for_each_in_tiles, transpose,
 };
-pub use crate::gpu::{block_dim_x, block_idx_x, grid_dim_x, load_if, opaque, store16_if, thread_idx_x};
+pub use crate::gpu::*;
 pub use crate::map::zip;
 pub use crate::math::{Float, Real, max};
 pub use crate::mma::*;

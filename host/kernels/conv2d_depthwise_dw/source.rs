@@ -1,10 +1,7 @@
-/// Partial sums of wgrad with one input channel a group: a block takes a run of tiles of an output channel, and a thread
-/// sums its elements of dy for all taps. [`conv2d_dw_reduce`](crate::conv2d_tiled::conv2d_dw_reduce) adds the runs.
+/// Partial sums of wgrad with one input channel a group.
 ///
 /// # Safety
-/// `dy` and `x` are valid for the tensors that `product` describes, `partial` for writes of a filter of each channel and
-/// run; it overlaps neither. The block has the shared memory of a tile, of a sum of each thread and tap, and of
-/// [`PARTS`] sums of each tap.
+/// As for [`depthwise_gradient`].
 #[inline(always)]
 pub unsafe fn conv2d_depthwise_dw<E: Num<Acc = f32>>(
     dy: *mut E,
@@ -17,97 +14,6 @@ pub unsafe fn conv2d_depthwise_dw<E: Num<Acc = f32>>(
     step_w: i32,
     rows: i32,
 ) {
-    let planes = &product.planes;
-    let (step_h, step_w, rows) = (step_h as u32, step_w as u32, rows as u32);
-    let lines = product.turns * rows;
-    let taps = Taps { h: taps_h as u32, w: taps_w as u32, step: step_h, pitch: planes.pitch.divisor() * 4 };
-    let (thread, threads) = (thread_idx_x(), block_dim_x());
-    let out_w = product.out_w.divisor();
-    let x_plane = i64::from(planes.h) * i64::from(planes.w);
-    let dy_plane = i64::from(product.dy.h) * i64::from(product.dy.w);
-    let dy_tile = planes.place(product.tile_images, 0, 0);
-    let mut block = block_idx_x();
-    while block < product.blocks {
-        let (run, channel) = product.channels.divmod(block);
-        let x_channel = product.multiplier.div(channel);
-        let mut sums = [[0.0_f32; MAX_WINDOW]; MAX_WINDOW];
-        let first_tile = run * product.run;
-        let left = product.tiles - first_tile;
-        let last_tile = first_tile + if left < product.run { left } else { product.run };
-        let mut tile = first_tile;
-        while tile < last_tile {
-            let (image_tile, strip) = product.strips.divmod(tile);
-            let first_image = image_tile * product.tile_images;
-            let left = product.batch - first_image;
-            let images = if left < product.tile_images { left } else { product.tile_images };
-            let first_row = strip * product.groups.divisor() * lines;
-            let from = i64::from(first_image) * i64::from(planes.plane) + i64::from(x_channel) * x_plane;
-            let first_source = (first_row * step_h) as i32 + product.start_h;
-            // SAFETY: the images lie in x; the tile has its shared memory, behind a barrier.
-            unsafe {
-                planes.stage(0, x.wrapping_offset(from as isize), images, first_source);
-                let from =
-                    i64::from(first_image) * i64::from(product.dy.plane) + i64::from(channel) * dy_plane;
-                product.dy.stage(dy_tile, dy.wrapping_offset(from as isize), images, first_row as i32);
-            }
-            sync_threads();
-            let items = images * product.groups.divisor() * out_w;
-            let mut item = thread;
-            while item < items {
-                let (rest, column) = product.out_w.divmod(item);
-                let (image, group) = product.groups.divmod(rest);
-                let word = ((planes.left as i32 + product.start_w) as u32).wrapping_add(column * step_w);
-                let mut top = planes.place(image, group * lines * step_h, word);
-                let mut dy_at = dy_tile + product.dy.place(image, group * lines, column);
-                // SAFETY: the tiles were staged before the barrier.
-                let mut window = unsafe { Window::above(top, taps, true) };
-                // Rows behind the last have no part: what they would meet need not be finite.
-                let below = product.dy.h as u32 - first_row;
-                let below = below.saturating_sub(group * lines);
-                let live = if below < lines { below } else { lines };
-                let mut done = 0;
-                while done + rows <= live {
-                    // ptxas unrolls this, and the window's rows change their registers instead of moving.
-                    let mut r = 0;
-                    while r < rows {
-                        // SAFETY: as above.
-                        unsafe { add_row(&mut sums, &mut window, top, dy_at, taps) };
-                        top += step_h * taps.pitch;
-                        dy_at += product.dy.pitch.divisor() * 4;
-                        r += 1;
-                    }
-                    done += rows;
-                }
-                while done < live {
-                    // SAFETY: as above.
-                    unsafe { add_row(&mut sums, &mut window, top, dy_at, taps) };
-                    top += step_h * taps.pitch;
-                    dy_at += product.dy.pitch.divisor() * 4;
-                    done += 1;
-                }
-                item += threads;
-            }
-            // The next tile must not overtake a reader of this one.
-            sync_threads();
-            tile += 1;
-        }
-        // SAFETY: the launch gave room for the sums, in the place of the tile.
-        unsafe {
-            let mut i = 0;
-            while i < MAX_WINDOW {
-                let mut j = 0;
-                while j < MAX_WINDOW {
-                    if (i < taps.h as usize) & (j < taps.w as usize) {
-                        let tap = i as u32 * taps.w + j as u32;
-                        shared_store((tap * threads + thread) * 4, sums[i][j]);
-                    }
-                    j += 1;
-                }
-                i += 1;
-            }
-            let to = i64::from(block) * i64::from(taps.h * taps.w);
-            add_up(taps.h * taps.w, partial.wrapping_offset(to as isize));
-        }
-        block += grid_dim_x();
-    }
+    // SAFETY: by this function's contract.
+    unsafe { depthwise_gradient::<E>(dy, x, partial, product, taps_h, taps_w, step_h, step_w, rows) };
 }
