@@ -299,7 +299,7 @@ pub unsafe fn conv2d_depthwise<E: Num<Acc = f32>>(
     unsafe {
         depthwise::<E>(
             source, filter, out, product, taps_h, taps_w, step_h, step_w, classes_h, classes_w, sources, rows,
-        )
+        );
     };
 }
 

@@ -388,7 +388,7 @@ pub unsafe fn conv2d_few_dx<E: Num<Acc = f32>>(
 ) {
     // SAFETY: by this function's contract.
     unsafe {
-        few_channels::<E>(dy, filter, dx, product, taps_h, taps_w, stride_h, stride_w, kh, kw, channels)
+        few_channels::<E>(dy, filter, dx, product, taps_h, taps_w, stride_h, stride_w, kh, kw, channels);
     };
 }
 
