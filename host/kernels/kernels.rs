@@ -669,6 +669,29 @@ pub static KERNELS: &[KernelInfo] = &[
         modules: &[Module { kind: "f32", target: "sm_80", ptx: include_str!("conv2d_patch_split/f32.ptx") }],
     },
     KernelInfo {
+        name: "conv2d_small",
+        family: Family::Float,
+        source: include_str!("conv2d_small/source.rs"),
+        args: &[
+            Param { name: "source", ty: "*mut E" },
+            Param { name: "filter", ty: "*mut E" },
+            Param { name: "out", ty: "*mut E" },
+            Param { name: "x", ty: "*mut E" },
+            Param { name: "dw", ty: "*mut E" },
+        ],
+        hidden: &[
+            Param { name: "product", ty: "SmallProduct" },
+            Param { name: "gradient", ty: "SmallGradient" },
+        ],
+        constants: &[],
+        modules: &[
+            Module { kind: "f16", target: "sm_70", ptx: include_str!("conv2d_small/f16.ptx") },
+            Module { kind: "bf16", target: "sm_70", ptx: include_str!("conv2d_small/bf16.ptx") },
+            Module { kind: "f32", target: "sm_70", ptx: include_str!("conv2d_small/f32.ptx") },
+            Module { kind: "f64", target: "sm_70", ptx: include_str!("conv2d_small/f64.ptx") },
+        ],
+    },
+    KernelInfo {
         name: "conv2d_taps_64",
         family: Family::Single,
         source: include_str!("conv2d_taps_64/source.rs"),

@@ -240,7 +240,7 @@ fn gather(
 
 impl Channels {
     /// Of the forward product.
-    fn forward(problem: &Problem) -> Self {
+    pub(super) fn forward(problem: &Problem) -> Self {
         let (rows, reduced) = (i64::from(problem.c_out_per_group()), i64::from(problem.c_in_per_group()));
         Self {
             groups: i64::from(problem.g),
@@ -254,7 +254,7 @@ impl Channels {
     }
 
     /// Of dgrad.
-    fn input_gradient(problem: &Problem) -> Self {
+    pub(super) fn input_gradient(problem: &Problem) -> Self {
         let forward = Self::forward(problem);
         Self {
             rows: forward.reduced,
