@@ -466,14 +466,16 @@ impl WeightGradient {
     /// Nothing where only the portable kernel serves.
     pub(super) fn new(problem: &Problem, m: Machine<'_>) -> Option<Self> {
         let volumes = problem.volumes();
-        let way = depthwise::Gradient::new(problem, &volumes, m).map(Way::Depthwise);
+        let way = depthwise::Gradient::depthwise(problem, &volumes, m).map(Way::Depthwise);
         let way = way.or_else(|| few_dw::Gradient::new(problem, &volumes, m).map(Way::Few));
         let way = way.or_else(|| patch::Gradient::new(problem, &volumes, m).map(Way::Patches));
         let tiles = || {
             let suits = suits(problem, m.dtype, problem.c_out_per_group()) && volumes.y > 0 && volumes.w > 0;
             suits.then(|| Way::Tiles(Runs::new(problem, &volumes, m.target)))
         };
-        Some(Self { way: way.or_else(tiles)?, volume: volumes.w })
+        // What is left has few channels on one side at least.
+        let pairs = || depthwise::Gradient::new(problem, &volumes, m).map(Way::Depthwise);
+        Some(Self { way: way.or_else(tiles).or_else(pairs)?, volume: volumes.w })
     }
 
     fn runs(&self) -> i64 {

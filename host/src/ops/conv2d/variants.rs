@@ -116,7 +116,8 @@ pub(super) fn forward<D: Num>(
     let part = Part::Forward;
     or_small!(options, small::<D>(&problem, m, options, portable, part, ["x", "w", "y", "", ""]));
     let touched = touched(portable, ["x", "w", "y"]);
-    if let Some(launch) = depthwise::forward(&problem, m, touched) {
+    let special = depthwise::forward(&problem, m, touched).or_else(|| few::forward(&problem, m, touched));
+    if let Some(launch) = special {
         return Some(vec![launch]);
     }
     let bytes = tiled::forward_workspace(&problem, m);
