@@ -355,8 +355,9 @@ fn products(
     match &filter {
         Some((Filter::Chunks(product), at)) => {
             launches.push(product.pack(m, channels, taps, tensors.touched[1], *at)?);
-            for class in axes.clone() {
-                match product.launch(m, problem.b, class, channels, taps, tensors, *at) {
+            let classes: Vec<_> = axes.clone().collect();
+            for classes in classes.chunks(patch::CLASSES) {
+                match product.launch(m, problem.b, classes, channels, taps, tensors, *at) {
                     Ok(launch) => launches.extend(launch),
                     Err(NoTile) => return products(problem, m, channels, axes, tensors, None),
                 }
