@@ -48,6 +48,10 @@ pub trait Real:
     /// The number; exact.
     fn to_f64(self) -> f64;
 
+    /// Whether it is minus zero or below. In integers: of a comparison of floats and a choice by it, ptxas makes a maximum,
+    /// which loses the bits of a NaN.
+    fn is_below_zero(self) -> bool;
+
     /// `a · b + c` with one rounding.
     fn fma(a: Self, b: Self, c: Self) -> Self;
 
@@ -119,6 +123,12 @@ macro_rules! real {
             #[inline(always)]
             fn to_f64(self) -> f64 {
                 self as f64
+            }
+
+            #[inline(always)]
+            fn is_below_zero(self) -> bool {
+                // From minus zero to minus infinity.
+                self.to_bits().wrapping_sub($ty::to_bits(-0.0)) <= $ty::INFINITY.to_bits()
             }
 
             #[inline(always)]

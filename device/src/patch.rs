@@ -51,9 +51,9 @@ pub struct Patch {
     pub tap_start_h: i32,
     /// The column of tap 0's first pixel, before columns are parted into phases.
     pub tap_start_w: i32,
-    /// Whether four columns can be read together: rows of the image and of entries begin and end on such boundaries.
+    /// Columns that are read together, one, two or four: rows of the image and of entries begin and end on such boundaries.
     pub wide: u32,
-    /// Divides by what is read at a time, a column or four, in a row.
+    /// Divides by what is read at a time in a row.
     pub row_reads: FastDivmod,
     /// Divides by reads of a tile.
     pub reads: FastDivmod,
@@ -236,7 +236,7 @@ impl Patch {
         while read < self.reads.divisor() {
             let (rest, along) = self.row_reads.divmod(read);
             let (n, row) = self.rows.divmod(rest);
-            let column = if self.wide != 0 { along * 4 } else { along };
+            let column = along * self.wide;
             let (h, w) = (row as i32 * self.grid_h, column as i32 * self.grid_w);
             let offset = n as i32 * self.image as i32 + h * self.w + w;
             let (along, phase) = self.phases.divmod(column);
@@ -248,7 +248,7 @@ impl Patch {
         }
     }
 
-    /// Entries from a read's first to its column `v`. A stride of several columns divides four.
+    /// Entries from a read's first to its column `v`. A stride of several columns divides those of a read, or they it.
     #[inline(always)]
     fn beside(&self, v: u32) -> u32 {
         let (along, phase) = self.phases.divmod(v);
@@ -269,7 +269,7 @@ struct Read {
 }
 
 /// Brings a tile's patch to shared memory, `groups` vectors of channels an entry, those beyond `live` channels zero.
-/// `at` gives the place of an entry's vector. A thread has `UNITS` reads of four columns, or twice as many of one, in
+/// `at` gives the place of an entry's vector. A thread has `UNITS` reads of four columns, or twice as many of fewer, in
 /// flight.
 ///
 /// # Safety
@@ -304,76 +304,106 @@ pub unsafe fn bring<E: Factor, const SPLIT: bool, const UNITS: usize>(
             group,
         }
     };
+    let thread = [thread, threads];
+    let beside = |v: u32| patch.beside(v);
+    // SAFETY: by this function's contract; the columns lie in the image, and so many channels are there.
+    unsafe {
+        match patch.wide {
+            4 => {
+                move_units::<4, UNITS>(thread, all, read, at, [0, beside(1), beside(2), beside(3)], |read| {
+                    gather_square::<E, SPLIT>(
+                        from.wrapping_offset(read.offset as isize),
+                        patch.channel,
+                        read.live,
+                    )
+                })
+            }
+            2 => move_units::<2, UNITS>(thread, all, read, at, [0, beside(1)], |read| {
+                gather_pair::<E, SPLIT>(from.wrapping_offset(read.offset as isize), patch.channel, read.live)
+            }),
+            _ => move_units::<1, UNITS>(thread, all, read, at, [0], |read| {
+                [gather_vector::<E, SPLIT>(
+                    from.wrapping_offset(read.offset as isize),
+                    patch.channel,
+                    read.live,
+                )]
+            }),
+        }
+    }
+}
+
+/// Moves reads of `N` columns, several in flight: `2 · UNITS` of them, or half as many of four columns.
+///
+/// # Safety
+/// As for [`bring`].
+#[inline(always)]
+unsafe fn move_units<const N: usize, const UNITS: usize>(
+    [thread, threads]: [u32; 2],
+    all: u32,
+    read: impl Fn(u32) -> Read,
+    at: impl Fn(u32, u32) -> u32,
+    beside: [u32; N],
+    gather: impl Fn(Read) -> [[u32; 4]; N],
+) {
+    let turns = if N == 4 { 1 } else { 2 };
     let mut unit = thread;
-    if patch.wide != 0 {
-        let beside = [0, patch.beside(1), patch.beside(2), patch.beside(3)];
-        while unit < all {
-            let mut vectors = [[[0; 4]; 4]; UNITS];
-            let mut places = [(0, 0); UNITS];
-            let mut u = 0;
-            while u < UNITS {
-                let unit = unit + u as u32 * threads;
-                if unit < all {
-                    let read = read(unit);
-                    places[u] = (read.entry, read.group);
-                    // SAFETY: the four columns lie in the image, and so many channels are there.
-                    vectors[u] = unsafe {
-                        gather_square::<E, SPLIT>(
-                            from.wrapping_offset(read.offset as isize),
-                            patch.channel,
-                            read.live,
-                        )
-                    };
-                }
-                u += 1;
+    while unit < all {
+        let mut vectors = [[[[0; 4]; N]; 2]; UNITS];
+        let mut places = [[(0, 0); 2]; UNITS];
+        let mut u = 0;
+        while u < turns * UNITS {
+            let unit = unit + u as u32 * threads;
+            if unit < all {
+                let read = read(unit);
+                places[u / turns][u % turns] = (read.entry, read.group);
+                vectors[u / turns][u % turns] = gather(read);
             }
-            u = 0;
-            while u < UNITS {
-                if unit + (u as u32 * threads) < all {
-                    let (entry, group) = places[u];
-                    let mut v = 0;
-                    while v < 4 {
-                        // SAFETY: each place belongs to one thread.
-                        unsafe { shared_store16(at(entry + beside[v], group), vectors[u][v]) };
-                        v += 1;
-                    }
-                }
-                u += 1;
-            }
-            unit += UNITS as u32 * threads;
+            u += 1;
         }
-    } else {
-        while unit < all {
-            let mut vectors = [[[0; 4]; 2]; UNITS];
-            let mut places = [[(0, 0); 2]; UNITS];
-            let mut u = 0;
-            while u < 2 * UNITS {
-                let unit = unit + u as u32 * threads;
-                if unit < all {
-                    let read = read(unit);
-                    places[u / 2][u % 2] = (read.entry, read.group);
-                    // SAFETY: the column lies in the image, and so many channels are there.
-                    vectors[u / 2][u % 2] = unsafe {
-                        gather_vector::<E, SPLIT>(
-                            from.wrapping_offset(read.offset as isize),
-                            patch.channel,
-                            read.live,
-                        )
-                    };
-                }
-                u += 1;
-            }
-            u = 0;
-            while u < 2 * UNITS {
-                if unit + (u as u32 * threads) < all {
-                    let (entry, group) = places[u / 2][u % 2];
+        u = 0;
+        while u < turns * UNITS {
+            if unit + (u as u32 * threads) < all {
+                let (entry, group) = places[u / turns][u % turns];
+                let mut v = 0;
+                while v < N {
                     // SAFETY: each place belongs to one thread.
-                    unsafe { shared_store16(at(entry, group), vectors[u / 2][u % 2]) };
+                    unsafe {
+                        shared_store16(at(entry + beside[v], group), vectors[u / turns][u % turns][v]);
+                    }
+                    v += 1;
                 }
-                u += 1;
             }
-            unit += 2 * UNITS as u32 * threads;
+            u += 1;
         }
+        unit += (turns * UNITS) as u32 * threads;
+    }
+}
+
+/// Two columns' vectors, as [`gather_square`] has four.
+///
+/// # Safety
+/// Two elements of each live channel are valid for reads of global memory, and lie on their boundary.
+#[inline(always)]
+unsafe fn gather_pair<E: Factor, const SPLIT: bool>(from: *const E, step: i32, live: u32) -> [[u32; 4]; 2] {
+    let at = |c: u32| from.wrapping_offset(c as isize * step as isize);
+    if size_of::<E>() == 2 {
+        // SAFETY: by this function's contract.
+        let load = |c: u32| unsafe { load_if(c < live, at(c).cast::<u32>(), 0) };
+        let rows: [u32; 8] = [load(0), load(1), load(2), load(3), load(4), load(5), load(6), load(7)];
+        let word = |selector: u32, pair: usize| pick_bytes(rows[2 * pair], rows[2 * pair + 1], selector);
+        let vector =
+            |selector: u32| [word(selector, 0), word(selector, 1), word(selector, 2), word(selector, 3)];
+        [vector(0x5410), vector(0x7632)]
+    } else {
+        // SAFETY: by this function's contract.
+        let load = |c: u32| unsafe { load_if(c < live, at(c).cast::<u64>(), 0) };
+        let rows: [u64; 4] = [load(0), load(1), load(2), load(3)];
+        let word = |v: u32, c: usize| {
+            let word = (rows[c] >> (v * 32)) as u32;
+            if SPLIT { word } else { to_tf32(f32::from_bits(word)).to_bits() }
+        };
+        let vector = |v: u32| [word(v, 0), word(v, 1), word(v, 2), word(v, 3)];
+        [vector(0), vector(1)]
     }
 }
 

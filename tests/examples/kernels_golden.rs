@@ -1,4 +1,4 @@
-//! Records what a GPU leaves in the outputs of every job of the suite, as digests: `ptx_corpus/golden/kernels.txt`, or
+//! Records what a GPU leaves in the outputs of every job of the suite, as digests: `ptx_corpus/golden/kernels.txt.gz`, or
 //! the file that is given.
 //!
 //! `cargo run --release -p cotangent-tests --example kernels_golden [FILE]` on a machine with an NVIDIA GPU of compute
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let version = 1000 * info.driver.major + 10 * info.driver.minor;
     let text = golden::write(&jobs, &digests, &format!("{}, CUDA driver API {version}", info.name));
     let path = std::env::args_os().nth(1).map_or_else(golden::file, Into::into);
-    std::fs::write(&path, text)?;
+    golden::save(&path, &text)?;
     println!("{} jobs: {}", jobs.len(), path.display());
     Ok(())
 }

@@ -3,12 +3,17 @@
 //! The file has a line for each job but for its element type, then a digest for each element type of it.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
-use std::path::PathBuf;
+use std::fmt::Write as _;
+use std::io::{Read, Write as _};
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use cotangent::launch::Access;
 use cotangent::verify::{Call, Executor, Failure, HostBuffer};
+
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
 
 use crate::jobs::Job;
 
@@ -54,7 +59,7 @@ impl Executor for Digesting<'_> {
 /// Where a GPU's digests are.
 #[must_use]
 pub fn file() -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/ptx_corpus/golden/kernels.txt"))
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/ptx_corpus/golden/kernels.txt.gz"))
 }
 
 /// A job's name in two parts: what it is, and its element type.
@@ -62,7 +67,27 @@ fn parts(job: &Job) -> (&str, &str) {
     job.label.rsplit_once(", ").expect("labels end in an element type")
 }
 
-/// The file of these digests, headed by what made them.
+/// The text of [`file`].
+///
+/// # Errors
+/// It is not there, or not what [`save`] writes.
+pub fn load() -> std::io::Result<String> {
+    let mut text = String::new();
+    GzDecoder::new(std::fs::File::open(file())?).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Writes such a text to a file, compressed.
+///
+/// # Errors
+/// What the system answers.
+pub fn save(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut encoder = GzEncoder::new(std::fs::File::create(path)?, Compression::best());
+    encoder.write_all(text.as_bytes())?;
+    encoder.finish().map(drop)
+}
+
+/// The text of these digests, headed by what made them.
 #[must_use]
 pub fn write(jobs: &[Job], digests: &[u32], device: &str) -> String {
     let mut text = format!("{device}\n");

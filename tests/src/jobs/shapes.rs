@@ -149,7 +149,7 @@ fn large(kernel: &'static str) -> Vec<Case> {
 
 /// `kh, kw, stride_h, stride_w, pad_h, pad_w, g, block_ow`, then B, `C_in`, `C_out`, H and W: enough channels for
 /// tiles, at tiles' edges and off them, with groups, strides, pads and residue classes without a tap.
-pub(super) const CONVOLUTIONS: [([i32; 8], [i32; 5]); 10] = [
+pub(super) const CONVOLUTIONS: [([i32; 8], [i32; 5]); 13] = [
     // Wide rows, more reads than threads, and a group's last channels at the end of the tensors.
     ([3, 3, 1, 1, 1, 1, 1, 64], [1, 62, 29, 8, 16]),
     ([1, 1, 1, 1, 0, 0, 1, 64], [1, 64, 64, 8, 16]),
@@ -162,6 +162,10 @@ pub(super) const CONVOLUTIONS: [([i32; 8], [i32; 5]); 10] = [
     ([1, 3, 1, 1, 0, 2, 1, 64], [1, 19, 130, 2, 35]),
     // Too few channels in dgrad's reduction for packing the filter.
     ([3, 3, 1, 1, 1, 1, 1, 64], [1, 66, 18, 5, 9]),
+    // Rows of whole pairs of columns, in the image and in the result.
+    ([3, 3, 1, 1, 1, 1, 1, 64], [1, 33, 24, 5, 14]),
+    ([3, 3, 2, 2, 1, 1, 1, 64], [1, 24, 32, 7, 18]),
+    ([3, 3, 2, 2, 1, 1, 1, 64], [1, 32, 20, 7, 20]),
 ];
 
 /// One input channel a group: rows on boundaries and off them, several planes of a tile and several tiles of a plane,

@@ -39,6 +39,9 @@ const WARP: i64 = 64;
 const MAX_CONSUMERS: i64 = 9;
 const WARPS: i64 = 12;
 
+/// Pixels that cost as much as the barriers of a round of wgrad, about.
+const ROUND_PIXELS: i64 = 48;
+
 /// The most bytes of partial sums that wgrad asks for.
 const MAX_PARTIAL: i64 = 48 << 20;
 
@@ -59,13 +62,13 @@ struct Span {
     between: i64,
     /// Entries between taps.
     tap: i64,
-    /// Whether it begins and ends on multiples of four.
-    wide: bool,
+    /// It begins and ends on multiples of this.
+    wide: i64,
 }
 
 impl Span {
     /// That of an axis' classes, as wide as the widest of them.
-    fn new(axis: &Classes, pixels: i64, wide: bool) -> Self {
+    fn new(axis: &Classes, pixels: i64, wide: i64) -> Self {
         let Axis { step, tap, .. } = axis.all;
         let reach = axis.all.taps - 1;
         // Between the pixels of a single tap lies nothing that is read.
@@ -76,7 +79,7 @@ impl Span {
             // Taps that go back start at the last entry.
             let reach = if tap < 0 { tap_start } else { tap_start + class.taps - 1 };
             let entries = (pixels - 1) * entry_step + reach + 1;
-            if wide { ceil(entries, 4) * 4 } else { entries }
+            ceil(entries, wide) * wide
         });
         Self { entries: entries.max().unwrap_or(1), ..span }
     }
@@ -85,7 +88,7 @@ impl Span {
     fn starts(&self, class: &Axis) -> (i64, i64) {
         let back = if class.tap < 0 { class.taps - 1 } else { 0 };
         let start = class.start - back;
-        let lead = if self.wide { start.rem_euclid(4) } else { 0 };
+        let lead = start.rem_euclid(self.wide);
         (start - lead, back + lead)
     }
 }
@@ -125,21 +128,24 @@ struct Tile {
     images: i64,
     y: Span,
     x: Span,
-    /// Whether columns are read four at a time.
-    wide: bool,
+    /// Columns that are read at a time: one, two or four.
+    wide: i64,
 }
 
 impl Tile {
-    fn new([y, x]: &[Classes; 2], [images, height, width]: [i64; 3], wide: bool) -> Self {
+    /// At most `boundary` columns are read at a time.
+    fn new([y, x]: &[Classes; 2], [images, height, width]: [i64; 3], boundary: i64) -> Self {
         // Every tile must begin on a boundary, and so must what a phase of the stride leaves.
-        let even = |span: &Span| {
-            let single = span.pixels >= x.all.pixels;
-            span.grid == 1 && matches!(span.step, 1 | 2 | 4) && (single || span.between % 4 == 0)
+        let narrow = Span::new(x, width, 1);
+        let even = |wide: &i64| {
+            let single = width >= x.all.pixels || narrow.between % wide == 0;
+            *wide <= boundary
+                && x.all.source % *wide as i32 == 0
+                && (narrow.grid == 1 && wide % narrow.step == 0)
+                && single
         };
-        let narrow = Span::new(x, width, false);
-        let wide = wide && x.all.source % 4 == 0 && even(&narrow);
-        let x = if wide { Span::new(x, width, true) } else { narrow };
-        Self { images, y: Span::new(y, height, false), x, wide }
+        let wide = [4, 2].into_iter().find(even).unwrap_or(1);
+        Self { images, y: Span::new(y, height, 1), x: Span::new(x, width, wide), wide }
     }
 
     fn pixels(&self) -> i64 {
@@ -153,7 +159,7 @@ impl Tile {
 
     /// Reads that bring a row's entries, and the whole tile's.
     fn row_reads(&self) -> i64 {
-        self.columns() / if self.wide { 4 } else { 1 }
+        self.columns() / self.wide
     }
 
     fn reads(&self) -> i64 {
@@ -174,8 +180,8 @@ impl Tile {
     fn moved(&self) -> i64 {
         const SHORTEST: i64 = 16;
         let row = self.columns().max(SHORTEST);
-        // One column at a time takes as many instructions as four.
-        let read = if self.wide { row } else { 3 * row };
+        // One column at a time takes nearly as many instructions as four.
+        let read = row * effort(self.wide);
         self.images * (self.y.entries * read + self.y.pixels * self.x.pixels.max(SHORTEST))
     }
 
@@ -183,16 +189,17 @@ impl Tile {
         ceil(b, self.images) * ceil(y.all.pixels, self.y.pixels) * ceil(x.all.pixels, self.x.pixels)
     }
 
-    /// The tile of at most `limit` pixels that costs least of those that fit. `wide` says whether the image lies on a
-    /// boundary of four elements.
+    /// The tile of at most `limit` pixels that costs least of those that fit, with its cost. At most `boundary` columns
+    /// are read at a time.
     fn choose(
         b: i64,
         axes: &[Classes; 2],
         limit: i64,
         image: i64,
-        wide: bool,
+        boundary: i64,
+        cost: impl Fn(&Self) -> i64,
         fits: impl Fn(&Self) -> bool,
-    ) -> Option<Self> {
+    ) -> Option<(i64, Self)> {
         let [y, x] = [&axes[0].all, &axes[1].all];
         let mut best: Option<(i64, Self)> = None;
         // Powers of two, and few equal parts of the axis.
@@ -205,21 +212,21 @@ impl Tile {
             for height in parts(y.pixels, limit / width).take(2) {
                 let images = (limit / (width * height)).min(b).min(254);
                 for images in [1, images] {
-                    let tile = Self::new(axes, [images, height, width], wide);
+                    let tile = Self::new(axes, [images, height, width], boundary);
                     // A read's place takes twelve bits an axis.
                     let packs = tile.y.entries * tile.y.grid < 4096 && tile.x.entries * tile.x.grid < 4096;
                     let near = packs && tile.entries() < 4096 && images * image < (1 << 31) - (1 << 24);
                     if !near || !fits(&tile) {
                         continue;
                     }
-                    let cost = tile.count(b, axes) * (limit * y.taps * x.taps + tile.moved());
+                    let cost = tile.count(b, axes) * cost(&tile);
                     if best.is_none_or(|(least, _)| cost < least) {
                         best = Some((cost, tile));
                     }
                 }
             }
         }
-        best.map(|(_, tile)| tile)
+        best
     }
 
     /// The device's `Patch`, with the first class' starts.
@@ -233,7 +240,7 @@ impl Tile {
         words.word(self.y.grid).word(self.x.grid).word(self.y.step);
         words.word(b).word(y.pixels).word(x.pixels).word(self.images);
         words.word(self.y.tap).word(self.x.tap).word(tap_y).word(tap_x);
-        words.word(i64::from(self.wide)).divisor(self.row_reads()).divisor(self.reads());
+        words.word(self.wide).divisor(self.row_reads()).divisor(self.reads());
         words.divisor(x.taps).divisor(self.entries()).divisor(self.columns()).divisor(self.y.entries);
         words.divisor(self.phase_columns()).divisor(self.x.step);
         words.divisor(self.x.pixels).divisor(self.y.pixels);
@@ -242,10 +249,24 @@ impl Tile {
     }
 }
 
-/// Whether four elements can be read together from a tensor: they lie on a boundary in every row if the rows have a
-/// multiple of four.
-fn on_boundary(m: Machine<'_>, touched: Touched) -> bool {
-    touched.address.is_multiple_of(4 * m.dtype.size() as u64)
+/// How many elements, four, two or one, fill a number of them.
+fn even(count: i64) -> i64 {
+    [4, 2].into_iter().find(|&n| count % n == 0).unwrap_or(1)
+}
+
+/// How many elements can be read together from a tensor: they lie on a boundary in every row if the rows have a multiple
+/// of so many.
+fn boundary(m: Machine<'_>, touched: Touched) -> i64 {
+    even((touched.address / m.dtype.size() as u64 % 4) as i64)
+}
+
+/// What it takes to read an element when so many are read together, measured in that of four: instructions.
+fn effort(together: i64) -> i64 {
+    match together {
+        4 => 1,
+        2 => 2,
+        _ => 3,
+    }
 }
 
 /// Whether 32-bit offsets inside a batch item and a packed filter suffice.
@@ -344,10 +365,12 @@ impl Product {
         let image = channels.groups * channels.reduced * plane;
         // The tile matters more than how many taps a round has.
         let all = y.taps * x.taps;
-        let wide = on_boundary(m, tensors.touched[0]);
+        let boundary = boundary(m, tensors.touched[0]);
         let room = SHARED.min(m.shared_limit());
         let fits = |tile: &Tile| Self::shared_bytes(tile, 1, all.min(3)) <= room;
-        let tile = Tile::choose(b, &axes, BN, image, wide, fits).ok_or(NoTile)?;
+        // All of a tile's room is multiplied.
+        let cost = |tile: &Tile| BN * all + tile.moved();
+        let (_, tile) = Tile::choose(b, &axes, BN, image, boundary, cost, fits).ok_or(NoTile)?;
         let round_taps = (ceil(all, ROUND)..=all)
             .map(|rounds| ceil(all, rounds))
             .find(|&taps| Self::shared_bytes(&tile, 1, taps) <= room)
@@ -440,8 +463,8 @@ impl Gradient {
         let empty = volumes.y == 0 || volumes.x == 0 || volumes.w == 0;
         let float = matches!(m.dtype, DType::F16 | DType::Bf16 | DType::F32);
         let split = m.dtype == DType::F32 && !m.mma();
-        // Measured: plain sums are faster where a patch serves one tap, or is read with a stride.
-        if split && (taps == 1 || problem.stride != [1, 1]) {
+        // Measured: plain sums are faster where a patch is read with a stride.
+        if split && problem.stride != [1, 1] {
             return None;
         }
         // Split products need room for both parts, so that a warp takes fewer output channels.
@@ -466,6 +489,14 @@ impl Gradient {
         let mut warp_rows = ceil(rows, warp).min(MAX_CONSUMERS / block_taps);
         let mut warp_columns = ceil(channels, WARP).min(MAX_CONSUMERS / (block_taps * warp_rows));
         let limit = m.shared_limit();
+        let cost = |tile: &Tile| {
+            // Columns of dy are read together where a tile has whole numbers of them.
+            let together = even(tile.x.pixels).min(even(i64::from(problem.output[1])));
+            let dy = tile.y.pixels * tile.x.pixels * (effort(together) - 1);
+            // A round's barriers cost about as much as some pixels.
+            let pixels = ceil(tile.pixels(), depth) * depth + ROUND_PIXELS;
+            pixels * taps + tile.moved() + tile.images * dy
+        };
         loop {
             let (pitch_x, pitch_dy) = (warp_columns * WARP * element, warp_rows * warp * element);
             let shared = |tile: &Tile| {
@@ -476,8 +507,12 @@ impl Gradient {
             };
             let found = [BN, BN / 2, BN / 4]
                 .into_iter()
-                .find_map(|pixels| Tile::choose(b, &axes, pixels, image, true, |tile| shared(tile) <= limit));
-            if let Some(tile) = found {
+                .filter_map(|pixels| {
+                    let fits = |tile: &Tile| shared(tile) <= limit;
+                    Tile::choose(b, &axes, pixels, image, 4, cost, fits)
+                })
+                .min_by_key(|&(cost, _)| cost);
+            if let Some((_, tile)) = found {
                 let (row_blocks, column_blocks) =
                     (ceil(rows, warp_rows * warp), ceil(channels, warp_columns * WARP));
                 let blocks = row_blocks * column_blocks * tap_blocks * i64::from(problem.g);
@@ -527,10 +562,10 @@ impl Gradient {
         let blocks = self.row_blocks * self.column_blocks * self.tap_blocks * groups * self.runs;
         // The tile was chosen for images on a boundary; elsewhere it has fewer entries.
         let extents = [self.tile.images, self.tile.y.pixels, self.tile.x.pixels];
-        let tile = Tile::new(&self.axes, extents, on_boundary(m, x));
+        let tile = Tile::new(&self.axes, extents, boundary(m, x));
         // Pixels are entries of dy, so rows have no room for a boundary's sake.
         let pixel_axes = [pixel_axis(problem, 0), pixel_axis(problem, 1)].map(Classes::one);
-        let pixel_tile = Tile::new(&pixel_axes, extents, on_boundary(m, dy) && extents[2] % 4 == 0);
+        let pixel_tile = Tile::new(&pixel_axes, extents, boundary(m, dy).min(even(extents[2])));
         let mut words = Structure::new();
         tile.describe(&mut words, i64::from(problem.b), &self.axes, i64::from(problem.c_in));
         pixel_tile.describe(&mut words, i64::from(problem.b), &pixel_axes, i64::from(problem.c_out));
