@@ -5,6 +5,8 @@
 
 mod params;
 
+use std::fmt;
+
 use crate::element::DType;
 use crate::error::Result;
 use crate::kernel::padded;
@@ -106,6 +108,18 @@ pub struct Launch {
     pub(crate) buffers: usize,
     pub(crate) work: u64,
     pub(crate) geometry: Geometry,
+}
+
+/// The kernel, the module's element kind and the geometry, for people.
+impl fmt::Display for Launch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Geometry { grid_x, block_x, shared_bytes } = self.geometry;
+        let (name, kind) = (self.kernel.name, self.module.kind);
+        write!(
+            f,
+            "{name} {kind}: {grid_x} × {block_x} threads, {shared_bytes} bytes of shared memory a block"
+        )
+    }
 }
 
 impl Launch {

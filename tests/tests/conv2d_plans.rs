@@ -1,0 +1,130 @@
+//! Which kernels compute a convolution: by its shape, or by choice.
+
+use cotangent::launch::{Launch, Target};
+use cotangent::{
+    Algorithm, Conv2dBackward, Conv2dBackwardDw, Conv2dBackwardDx, Conv2dForward, Kernel, LaunchOptions,
+    MathMode, Num, Workspace,
+};
+use cotangent_tests::suite::{nowhere, refused};
+
+const H200: Target = Target { capability: (9, 0), multiprocessors: 132 };
+const V100: Target = Target { capability: (7, 0), multiprocessors: 80 };
+
+/// `[b, c_in, c_out, h, w]`, and a square filter's extent, stride, pad and groups.
+#[derive(Clone, Copy)]
+struct Shape([i32; 5], [i32; 4]);
+
+const TINY: Shape = Shape([64, 48, 32, 8, 8], [3, 2, 1, 1]);
+const LARGE: Shape = Shape([16, 64, 64, 56, 56], [3, 1, 1, 1]);
+const STRIDED: Shape = Shape([32, 128, 256, 56, 56], [3, 2, 1, 1]);
+const THREE: Shape = Shape([32, 128, 64, 56, 56], [3, 3, 1, 1]);
+const DEPTHWISE: Shape = Shape([32, 128, 128, 56, 56], [3, 1, 1, 128]);
+const STEM: Shape = Shape([32, 3, 64, 224, 224], [7, 2, 3, 1]);
+const GROUPED: Shape = Shape([32, 128, 128, 28, 28], [3, 1, 1, 32]);
+
+/// The plans of forward, dgrad, wgrad and both gradients, with all the workspace that they ask for.
+fn plans<D: Num>(
+    shape: Shape,
+    options: LaunchOptions<'_>,
+    target: Target,
+) -> [cotangent::Result<Vec<Launch>>; 4] {
+    let Shape([b, c_in, c_out, h, w], [k, stride, pad, g]) = shape;
+    let [oh, ow] = [h, w].map(|extent| (extent + 2 * pad - k) / stride + 1);
+    let (p, q, r, s, t) = (nowhere(1), nowhere(2), nowhere(3), nowhere(4), nowhere(5));
+    macro_rules! plan {
+        ($kernel:ident, $($pointer:ident),+) => {{
+            let kernel = $kernel::<D>::recommended(k, k, stride, stride, pad, pad, g);
+            let args = ($($pointer,)+ b, c_in, c_out, h, w, oh, ow);
+            kernel.workspace_bytes(&args, &options, &target).and_then(|bytes| {
+                let workspace = Workspace { address: 1 << 50, bytes };
+                kernel.plan(&args, &options.workspace(workspace), &target)
+            })
+        }};
+    }
+    [
+        plan!(Conv2dForward, p, q, r),
+        plan!(Conv2dBackwardDx, p, q, r),
+        plan!(Conv2dBackwardDw, p, q, r),
+        plan!(Conv2dBackward, p, q, r, s, t),
+    ]
+}
+
+fn names<D: Num>(shape: Shape, options: LaunchOptions<'_>, target: Target) -> [Vec<&'static str>; 4] {
+    plans::<D>(shape, options, target)
+        .map(|plan| plan.expect("a good shape").iter().map(|launch| launch.kernel().name).collect())
+}
+
+fn auto<D: Num>(shape: Shape, target: Target) -> [Vec<&'static str>; 4] {
+    names::<D>(shape, LaunchOptions::new(), target)
+}
+
+#[test]
+fn small_problems_take_one_launch() {
+    for target in [H200, V100] {
+        assert_eq!(auto::<f32>(TINY, target), [["conv2d_small"]; 4]);
+        assert_eq!(auto::<f64>(TINY, target), [["conv2d_small"]; 4]);
+        assert_eq!(auto::<half::bf16>(TINY, target), [["conv2d_small"]; 4]);
+        assert_eq!(auto::<i32>(TINY, target)[3], ["conv2d_backward"]);
+    }
+}
+
+#[test]
+fn large_problems_run_on_what_suits_them() {
+    let [forward, dx, dw, both] = auto::<half::f16>(LARGE, H200);
+    assert_eq!(forward, ["conv2d_pack_chunks", "conv2d_patch"]);
+    assert_eq!(dx, forward);
+    assert_eq!(dw, ["conv2d_patch_dw", "conv2d_dw_reduce"]);
+    assert_eq!(both, [dx, dw].concat());
+    assert_eq!(auto::<f32>(LARGE, H200)[0], ["conv2d_pack_chunks", "conv2d_patch_split"]);
+    let tf32 = LaunchOptions::new().math(MathMode::Tf32);
+    assert_eq!(names::<f32>(LARGE, tf32, H200)[0], ["conv2d_pack_chunks", "conv2d_patch"]);
+    // Without tensor cores that serve.
+    assert_eq!(auto::<f32>(LARGE, V100)[2], ["conv2d_dw_runs_64", "conv2d_dw_reduce"]);
+    assert_eq!(auto::<f64>(LARGE, H200)[0], ["conv2d_forward"]);
+    assert_eq!(auto::<u8>(LARGE, H200)[1], ["conv2d_backward_dx"]);
+    // Up to four classes of dgrad share a launch.
+    assert_eq!(auto::<f32>(STRIDED, H200)[1], ["conv2d_pack_chunks", "conv2d_patch_split"]);
+    let nine = ["conv2d_pack_chunks", "conv2d_patch_split", "conv2d_patch_split", "conv2d_patch_split"];
+    assert_eq!(auto::<f32>(THREE, H200)[1], nine);
+    assert_eq!(auto::<f32>(DEPTHWISE, H200)[0], ["conv2d_depthwise"]);
+    assert_eq!(auto::<f32>(DEPTHWISE, H200)[1], ["conv2d_depthwise"]);
+    assert_eq!(auto::<f32>(DEPTHWISE, H200)[2], ["conv2d_depthwise_dw", "conv2d_dw_reduce"]);
+    assert_eq!(auto::<f32>(STEM, H200)[1], ["conv2d_few"]);
+    assert_eq!(auto::<f32>(STEM, H200)[2], ["conv2d_few_dw", "conv2d_dw_reduce"]);
+    assert_eq!(auto::<f32>(GROUPED, H200)[0], ["conv2d_few"]);
+    assert_eq!(auto::<f32>(GROUPED, H200)[1], ["conv2d_few"]);
+    assert_eq!(auto::<f32>(GROUPED, H200)[2], ["conv2d_depthwise_dw", "conv2d_dw_reduce"]);
+}
+
+#[test]
+fn the_choice_can_be_forced() {
+    let forced = |algorithm| LaunchOptions::new().algorithm(algorithm);
+    let portable = names::<f32>(TINY, forced(Algorithm::Portable), H200);
+    assert_eq!(
+        portable,
+        [["conv2d_forward"], ["conv2d_backward_dx"], ["conv2d_backward_dw"], ["conv2d_backward"]]
+    );
+    let large = names::<f32>(TINY, forced(Algorithm::Large), H200);
+    assert!(large.iter().all(|names| !names.contains(&"conv2d_small")), "{large:?}");
+    assert_eq!(names::<f32>(TINY, forced(Algorithm::Small), H200), [["conv2d_small"]; 4]);
+    assert_eq!(names::<u8>(TINY, forced(Algorithm::Large), H200)[0], ["conv2d_forward"]);
+}
+
+#[test]
+fn a_choice_that_does_not_fit_is_refused() {
+    let small = LaunchOptions::new().algorithm(Algorithm::Small);
+    let kernels = ["conv2d_forward", "conv2d_backward_dx", "conv2d_backward_dw", "conv2d_backward"];
+    for (plan, kernel) in plans::<f32>(LARGE, small, H200).into_iter().zip(kernels) {
+        refused(plan, &[kernel, "algorithm", "2^25 products"]);
+    }
+    for plan in plans::<i16>(TINY, small, H200) {
+        refused(plan, &["algorithm", "floats"]);
+    }
+}
+
+#[test]
+fn a_plan_says_what_it_is() {
+    let [forward, ..] = plans::<f32>(TINY, LaunchOptions::new(), H200);
+    let text = forward.expect("a good shape")[0].to_string();
+    assert!(text.starts_with("conv2d_small f32: ") && text.contains(" × 256 threads, 4096 bytes"), "{text}");
+}
