@@ -43,6 +43,14 @@ impl Gpu {
         Self { device, stream, target: job.target, blocks: job.blocks }
     }
 
+    /// The same GPU for launches that are planned for a target.
+    #[must_use]
+    pub fn planned(&self, target: Target) -> Self {
+        let Self { device, stream, .. } = self;
+        let (device, stream) = (Arc::clone(device), stream.clone());
+        Self { device, stream, target: Some(target), blocks: Blocks::Planned }
+    }
+
     fn start(&self, launched: &Launch) -> Result<(), Failure> {
         let function = self.device.function(&launched.specialised_ptx()?, &launched.entry_point_name());
         let function = function.map_err(driver)?;

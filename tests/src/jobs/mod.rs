@@ -6,6 +6,7 @@
 //! ([`mutate`](crate::mutate)); and its results are held against a GPU's, bit for bit ([`golden`](crate::golden)).
 
 mod around;
+mod bits;
 mod drawn;
 mod elementwise;
 mod exact;
@@ -25,6 +26,7 @@ use crate::executor::{Blocks, ModuleName, Place, PtxMachine, is_tuned, names, pl
 use crate::golden::Digesting;
 use crate::ptx::Options;
 
+pub use bits::{Convolution, convolutions};
 pub use drawn::{callable, drawn};
 
 /// Something that device code computes, with its right answer.
