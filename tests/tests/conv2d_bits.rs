@@ -68,13 +68,11 @@ impl Executor for OnStream<'_> {
     }
 
     fn run(&self, call: &Call<'_>, buffers: &mut [HostBuffer]) -> Result<(), Failure> {
-        match &self.other {
-            Some(other) => other.run(call, buffers),
-            None => {
-                let call = Call { options: call.options.stream(&self.stream), ..*call };
-                self.gpu.device.run(&call, buffers)
-            }
+        if let Some(other) = &self.other {
+            return other.run(call, buffers);
         }
+        let call = Call { options: call.options.stream(&self.stream), ..*call };
+        self.gpu.device.run(&call, buffers)
     }
 }
 
@@ -139,7 +137,7 @@ fn conv2d_has_the_same_bits_over_runs_streams_and_processes() {
         assert_eq!(other, None, "{}: a run with other bits than the first", convolution.label());
         hash.update(&bits[0]);
     }
-    let own: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let own = format!("{:02x?}", hash.finalize().as_slice());
     println!("{FINGERPRINT}{own}");
     let Some(second) = second else { return };
     let output = second.wait_with_output().unwrap();

@@ -3,13 +3,13 @@
 //! On the first GPU where there is one, else on the CPU path.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use cotangent::kernels::KERNELS;
 use cotangent::launch::Access;
-use cotangent::verify::{Call, Failure, HostBuffer};
+use cotangent::verify::HostBuffer;
 use cotangent::{Device, Error};
 use cotangent_tests::jobs;
 use cotangent_tests::soak::{self, Fault, Finding, Options, Report};
@@ -22,8 +22,12 @@ fn options(fault: Option<Fault>) -> Options {
 }
 
 fn soaked(options: &Options) -> Report {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     soak::run(options, &|finding| println!("{finding:?}")).expect("a device that is there")
 }
+
+/// One at a time: others would take the memory.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Complements the first element of the first output.
 fn spoil(buffers: &mut [HostBuffer]) {
@@ -43,15 +47,23 @@ fn a_short_soak_passes_under_memory_pressure() {
 }
 
 #[test]
+fn device_code_can_be_soaked_without_a_gpu() {
+    let report = soaked(&Options { device: soak::MACHINE.to_owned(), ..options(None) });
+    assert!(report.passed(), "{:?}", report.findings);
+    assert!(report.cases() >= 2, "each thread has a case at least");
+}
+
+#[test]
 fn wrong_results_are_reported_with_a_seed_that_repeats_them() {
-    fn fault(_: &Call<'_>, _: usize, buffers: &mut [HostBuffer]) -> Result<(), Failure> {
+    let fault: Fault = |_, _, buffers| {
         spoil(buffers);
         Ok(())
-    }
+    };
     let heard = Mutex::new(0);
-    let spoilt = Options { time: Duration::from_secs(60), ..options(Some(fault)) };
-    let report =
-        soak::run(&spoilt, &|_: &Finding| *heard.lock().unwrap() += 1).expect("a device that is there");
+    let spoilt = Options { time: Duration::from_mins(1), ..options(Some(fault)) };
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let report = soak::run(&spoilt, &|_| *heard.lock().unwrap() += 1).expect("a device that is there");
+    drop(alone);
     // It ends when it has seen enough.
     assert_eq!(*heard.lock().unwrap(), report.findings.len());
     assert_eq!(report.rows.values().map(|row| row.failures).sum::<usize>(), report.findings.len());
@@ -63,12 +75,12 @@ fn wrong_results_are_reported_with_a_seed_that_repeats_them() {
 
 #[test]
 fn a_repetition_with_other_bits_is_reported() {
-    fn fault(_: &Call<'_>, number: usize, buffers: &mut [HostBuffer]) -> Result<(), Failure> {
+    let fault: Fault = |_, number, buffers| {
         if number == 1 {
             spoil(buffers);
         }
         Ok(())
-    }
+    };
     let report = soaked(&options(Some(fault)));
     assert!(!report.passed());
     assert!(
@@ -80,9 +92,7 @@ fn a_repetition_with_other_bits_is_reported() {
 
 #[test]
 fn a_panic_is_a_failure_like_others() {
-    fn fault(call: &Call<'_>, _: usize, _: &mut [HostBuffer]) -> Result<(), Failure> {
-        panic!("{} is in trouble", call.kernel.name());
-    }
+    let fault: Fault = |call, _, _| panic!("{} is in trouble", call.kernel.name());
     let report = soaked(&options(Some(fault)));
     assert!(report.findings.iter().all(|finding| finding.seed.is_some()));
     let what = &report.findings[0].what;
@@ -92,10 +102,10 @@ fn a_panic_is_a_failure_like_others() {
 #[test]
 fn a_case_that_runs_out_of_memory_runs_again() {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
-    fn fault(_: &Call<'_>, _: usize, _: &mut [HostBuffer]) -> Result<(), Failure> {
+    let fault: Fault = |_, _, _| {
         let first = CALLS.fetch_add(1, Ordering::Relaxed) == 0;
         if first { Err(Error::OutOfMemory { bytes: 5 }.into()) } else { Ok(()) }
-    }
+    };
     let report = soaked(&options(Some(fault)));
     assert!(report.passed(), "{:?}", report.findings);
     assert_eq!(report.starved, 1);

@@ -19,7 +19,8 @@ struct Arguments {
     /// What the cases follow from.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Where: `auto` (the first GPU, or else the CPU), `cpu`, `cuda` or `cuda:N`.
+    /// Where: `auto` (the first GPU, or else the CPU), `cpu`, `cuda`, `cuda:N`, or `machine`, which executes device code
+    /// on the CPU.
     #[arg(long, default_value = "auto")]
     device: String,
     /// Cases at a time; there is a stream more than that.
@@ -82,7 +83,8 @@ fn first_device() -> String {
         Err(error) => {
             println!(
                 "No GPU was found ({error}), so no device code runs here. What a CPU can soak: the references, from \
-                 one element type to another, by the adjoint identity and by repetition, and host memory."
+                 one element type to another, by the adjoint identity and by repetition, and host memory. With \
+                 `--device machine` the checking PTX machine runs device code on the CPU."
             );
             "cpu".to_owned()
         }
@@ -112,4 +114,28 @@ fn present(device: &str, report: &Report, took: Duration) {
         failed => format!("{failed} failed; --device {device} --case SEED repeats one"),
     };
     println!("{} cases on {device} in {:.1} s: {verdict}", report.cases(), took.as_secs_f64());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failures_seed_is_read_as_it_is_printed() {
+        for seed in [0, 10, u64::MAX] {
+            let printed = format!("{seed:#018x}");
+            let arguments = Arguments::try_parse_from(["soak", "--case", &printed]).expect("good arguments");
+            assert_eq!(arguments.case, Some(seed), "{printed}");
+            assert_eq!(number(&seed.to_string()), Ok(seed));
+        }
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused() {
+        for (option, value) in
+            [("--threads", "0"), ("--memory-pressure", "101"), ("--case", "0xg"), ("--seconds", "-1")]
+        {
+            assert!(Arguments::try_parse_from(["soak", option, value]).is_err(), "{option} {value}");
+        }
+    }
 }

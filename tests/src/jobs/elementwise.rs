@@ -31,13 +31,13 @@ const LENGTHS: [i32; 9] = [0, 1, 7, 33, 64, 255, 257, 1030, 9000];
 /// Elements of a block: fewer than its threads have in flight, and more.
 const BLOCKS: [i32; 2] = [128, 4096];
 
-/// Elements of which the 256 threads of a block have four 16-byte vectors each in flight, and some more.
-const fn in_flight<D>() -> i32 {
-    (4 * 256 * 16 / size_of::<D>()) as i32 + 100
+/// Elements of so many bytes, of which the 256 threads of a block have four 16-byte vectors each in flight, and some more.
+const fn in_flight(bytes: usize) -> i32 {
+    (4 * 256 * 16 / bytes) as i32 + 100
 }
 
 fn relu<D: Float>(jobs: &mut Jobs, lengths: impl IntoIterator<Item = i32>) {
-    let many = in_flight::<D>();
+    let many = in_flight(size_of::<D>());
     for n in lengths {
         let len = n as usize;
         let mut x = noise::<D>(1, len, 1.0);
@@ -61,7 +61,7 @@ fn relu<D: Float>(jobs: &mut Jobs, lengths: impl IntoIterator<Item = i32>) {
 }
 
 fn bias_add<D: Num>(jobs: &mut Jobs, shapes: impl IntoIterator<Item = [i32; 4]>) {
-    let many = in_flight::<D>();
+    let many = in_flight(size_of::<D>());
     for [b, c, h, w] in shapes {
         let total = (b * c * h * w) as usize;
         let extents = [b, c, h, w];
@@ -190,7 +190,7 @@ fn cast<D: Float>(jobs: &mut Jobs, lengths: impl IntoIterator<Item = i32>) {
 pub(super) fn jobs() -> Vec<Job> {
     let mut jobs = Jobs::default();
     macro_rules! each {
-        ($name:ident($shapes:ident): $($ty:ty),+) => { $($name::<$ty>(&mut jobs, $shapes::<$ty>());)+ };
+        ($name:ident($shapes:ident): $($ty:ty),+) => { $($name::<$ty>(&mut jobs, $shapes(size_of::<$ty>()));)+ };
     }
     each!(relu(relu_lengths): f16, bf16, f32, f64);
     each!(cast(lengths): f16, bf16, f32, f64);
@@ -200,26 +200,27 @@ pub(super) fn jobs() -> Vec<Job> {
     jobs.jobs
 }
 
-fn lengths<D>() -> [i32; 9] {
+/// The shapes of elements of so many bytes.
+fn lengths(_bytes: usize) -> [i32; 9] {
     LENGTHS
 }
 
-fn relu_lengths<D>() -> impl Iterator<Item = i32> {
-    let many = in_flight::<D>();
+fn relu_lengths(bytes: usize) -> impl Iterator<Item = i32> {
+    let many = in_flight(bytes);
     LENGTHS.into_iter().chain([many + many / 2])
 }
 
-fn images<D>() -> impl Iterator<Item = [i32; 4]> {
+fn images(bytes: usize) -> impl Iterator<Item = [i32; 4]> {
     let shapes = [[0, 3, 2, 2], [1, 1, 1, 1], [2, 3, 4, 5], [3, 5, 1, 7], [2, 2, 16, 17], [5, 1, 33, 8]];
-    let many = in_flight::<D>();
+    let many = in_flight(bytes);
     shapes.into_iter().chain([[2, 3, 40, 41], [2, 300, 1, 1], [2, 3, 1, many / 4], [many / 9, 2, 1, 7]])
 }
 
 /// Rows and classes, and the largest logit.
-fn logits<D>() -> impl Iterator<Item = ([i32; 2], f64)> {
+fn logits(bytes: usize) -> impl Iterator<Item = ([i32; 2], f64)> {
     let shapes = [[0, 4], [1, 1], [3, 10], [2, 33], [4, 700], [5, 2], [3, 0]];
     // Logits that overflow where the largest is not taken off them.
-    let steep = if size_of::<D>() == 8 { 1e6 } else { 3000.0 };
+    let steep = if bytes == 8 { 1e6 } else { 3000.0 };
     shapes.map(|shape| (shape, 8.0)).into_iter().chain([([3, 70], steep), ([4, 300], steep)])
 }
 

@@ -84,7 +84,7 @@ impl Job {
 }
 
 /// A large and a small GPU with tensor cores, and without.
-const TARGETS: [Target; 4] = [
+pub(crate) const TARGETS: [Target; 4] = [
     Target { capability: (9, 0), multiprocessors: 132 },
     Target { capability: (9, 0), multiprocessors: 1 },
     Target { capability: (7, 0), multiprocessors: 80 },

@@ -17,30 +17,35 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cotangent::verify::{Failure, Measured, SplitMix64};
+use cotangent::verify::{Executor, Failure, Measured, SplitMix64};
 use cotangent::{Device, Stream};
 
-use crate::jobs;
+use crate::executor::PtxMachine;
+use crate::jobs::{self, TARGETS};
 use pressure::Pressure;
 pub use repeat::Fault;
 use repeat::Repeating;
 
 /// How long a device stays open: every shape has modules of its own, which stay loaded.
-const ROUND: Duration = Duration::from_secs(60);
+const ROUND: Duration = Duration::from_mins(1);
 
 /// Failures after which there is nothing more to learn.
 const ENOUGH: usize = 20;
 
 /// How long a case may take before its seed is printed, in case that it never ends.
-const SLOW: Duration = Duration::from_secs(60);
+const SLOW: Duration = Duration::from_mins(1);
 
 /// One case in so many is a chain of operations.
 const CHAINS: u64 = 8;
 
+/// The name of the PTX machine, which plays GPUs large and small, and finds more than a GPU does, in more time. It has no
+/// tensors, and so no chains; the memory is the host's.
+pub const MACHINE: &str = "machine";
+
 /// What to do.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The device, as [`Device::named`] knows it.
+    /// The device, as [`Device::named`] knows it, or [`MACHINE`].
     pub device: String,
     /// For how long.
     pub time: Duration,
@@ -118,15 +123,16 @@ pub fn run(options: &Options, each: &(dyn Fn(&Finding) + Sync)) -> Result<Report
         next: AtomicU64::new(0),
         done: AtomicBool::new(false),
     };
-    let mut once_free = None;
+    let open = || Device::named(if options.device == MACHINE { "cpu" } else { &options.device });
+    let mut device = open()?;
+    let free = pressure::free_bytes(&device)?;
     loop {
-        let device = Device::named(&options.device)?;
-        let free = pressure::free_bytes(&device)?;
-        let once_free = *once_free.get_or_insert(free);
-        let until = end.min(Instant::now() + ROUND);
-        shared.round(&device, until, once_free)?;
+        shared.round(&device, end.min(Instant::now() + ROUND), free)?;
+        // With it goes what was loaded.
+        drop(device);
+        device = open()?;
         if device.is_gpu()
-            && let Err(failure) = pressure::is_given_back(&device, once_free)
+            && let Err(failure) = pressure::is_given_back(&device, free)
         {
             shared.found(None, format!("memory after a round: {failure}"));
         }
@@ -177,10 +183,10 @@ impl Shared<'_> {
             pressure.stop();
             match holder.map(thread::ScopedJoinHandle::join) {
                 Some(Err(panic)) => {
-                    self.found(None, format!("the thread that holds memory: {}", text(&*panic)))
+                    self.found(None, format!("the thread that holds memory: {}", text(&*panic)));
                 }
                 Some(Ok(Err(failure))) => {
-                    self.found(None, format!("the thread that holds memory: {failure}"))
+                    self.found(None, format!("the thread that holds memory: {failure}"));
                 }
                 Some(Ok(Ok(()))) | None => {}
             }
@@ -205,7 +211,7 @@ impl Shared<'_> {
             let count = self.next.fetch_add(1, Ordering::Relaxed);
             let seed = self.options.case.unwrap_or_else(|| case_seed(self.options.seed, count));
             *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some((seed, Instant::now()));
-            let run = || one(seed, device, streams, number, self.options.fault);
+            let run = || one(seed, self.options, device, streams, number);
             let mut ran = run();
             if let (Some(pressure), Err(Wrong::Failed(failure))) = (pressure, &ran.result)
                 && pressure::is_out_of_memory(failure)
@@ -276,10 +282,12 @@ enum Wrong {
 }
 
 /// Runs the case of this seed.
-fn one(seed: u64, device: &Device, streams: &[Stream], number: usize, fault: Option<Fault>) -> Ran {
+fn one(seed: u64, options: &Options, device: &Device, streams: &[Stream], number: usize) -> Ran {
     static LAUNCHED: AtomicUsize = AtomicUsize::new(0);
     let first = number + LAUNCHED.fetch_add(1, Ordering::Relaxed);
-    if SplitMix64::new(seed).below(CHAINS) == 0 {
+    let random = &mut SplitMix64::new(seed);
+    let on_machine = options.device == MACHINE;
+    if random.below(CHAINS) == 0 && !on_machine {
         let pair = [first, first + 1].map(|at| &streams[at % streams.len()]);
         let mut dtype = "";
         let mut label = "operations one behind the other".to_owned();
@@ -291,9 +299,14 @@ fn one(seed: u64, device: &Device, streams: &[Stream], number: usize, fault: Opt
         return Ran { kernel: "chain of operations", dtype, label, result };
     }
     let job = jobs::drawn(seed);
-    let repeating = Repeating::new(device, streams, first, fault);
+    let target = TARGETS[random.below(TARGETS.len() as u64) as usize];
+    let machine = PtxMachine::planned(target);
+    let executor: &dyn Executor = if on_machine { &machine } else { device };
+    let repeating = Repeating::new(executor, streams, first, options.fault);
     let result = guarded(|| job.run(&repeating));
-    Ran { kernel: job.kernel, dtype: job.dtype.name(), label: job.label, result }
+    let planned = if on_machine { format!(", planned for {target:?}") } else { String::new() };
+    let label = format!("{}{planned}", job.label);
+    Ran { kernel: job.kernel, dtype: job.dtype.name(), label, result }
 }
 
 /// Runs a case, and takes a panic for a failure like others.

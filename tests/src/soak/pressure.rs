@@ -16,6 +16,9 @@ const CPU_BYTES: u64 = 1 << 30;
 /// The CUDA result code of memory that has run out, where the driver allocates for itself.
 const OUT_OF_MEMORY: u32 = 2;
 
+/// Bytes of which memory has run out where they cannot be had.
+const LEAST: u64 = 1 << 20;
+
 /// Bytes at either end of a block that are looked at.
 const ENDS: usize = 1 << 20;
 
@@ -67,6 +70,8 @@ impl Pressure {
         let random = &mut SplitMix64::new(seed);
         let budget = bytes / 100 * u64::from(percent.min(100));
         let mut blocks: Vec<Tensor<u8>> = Vec::new();
+        asks_too_much(&stream)?;
+        self.refused.fetch_add(1, Ordering::Relaxed);
         while !self.stopped.load(Ordering::Acquire) {
             let step = self.steps.write().unwrap_or_else(PoisonError::into_inner);
             if self.starved.load(Ordering::Acquire) > 0 {
@@ -100,18 +105,40 @@ impl Pressure {
                 Ok(())
             }
             _ if bytes == 0 => release(blocks, blocks.len() / 2, stream),
-            _ => match Tensor::zeros(stream, &[bytes as usize]) {
-                Ok(block) => {
-                    blocks.push(block);
-                    Ok(())
+            _ => {
+                // To the last bit, or so much and no more.
+                let least = if percent >= 100 { LEAST.min(bytes) } else { bytes };
+                let zeros = |bytes: u64| Tensor::zeros(stream, &[bytes as usize]);
+                let (block, refused) = as_much(bytes, least, zeros)?;
+                self.refused.fetch_add(refused, Ordering::Relaxed);
+                match block {
+                    Some(block) => blocks.push(block),
+                    // Others have memory too.
+                    None => release(blocks, blocks.len() / 2, stream)?,
                 }
-                // Others have memory too.
-                Err(error) if percent >= 90 && names(&error, bytes) => {
-                    self.refused.fetch_add(1, Ordering::Relaxed);
-                    release(blocks, blocks.len() / 2, stream)
-                }
-                Err(error) => Err(error.into()),
-            },
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The first of these bytes, half of them, and so on down to `least`, that can be had; none if there is not even that.
+/// Also how many requests were refused for want of memory; another error is one.
+fn as_much<T>(
+    mut bytes: u64,
+    least: u64,
+    mut allocate: impl FnMut(u64) -> Result<T, Error>,
+) -> Result<(Option<T>, usize), Error> {
+    let mut refused = 0;
+    loop {
+        match allocate(bytes) {
+            Ok(memory) => return Ok((Some(memory), refused)),
+            Err(error) if names(&error, bytes) => refused += 1,
+            Err(error) => return Err(error),
+        }
+        bytes /= 2;
+        if bytes < least {
+            return Ok((None, refused));
         }
     }
 }
@@ -169,15 +196,14 @@ fn names(error: &Error, asked: u64) -> bool {
 
 /// Whether memory has run out, our own or the driver's.
 pub(super) fn is_out_of_memory(failure: &Failure) -> bool {
-    matches!(
-        failure,
-        Failure::Launch(
-            Error::OutOfMemory { .. }
-                | Error::Driver(
-                    DriverError::OutOfMemory { .. } | DriverError::Call { code: OUT_OF_MEMORY, .. }
-                )
-        )
-    )
+    let Failure::Launch(error) = failure else { return false };
+    match error {
+        Error::OutOfMemory { .. } | Error::Driver(DriverError::OutOfMemory { .. }) => true,
+        Error::Driver(DriverError::Call { code, .. } | DriverError::Jit { code, .. }) => {
+            *code == OUT_OF_MEMORY
+        }
+        _ => false,
+    }
 }
 
 /// Bytes that are free on a device.
@@ -193,13 +219,10 @@ fn ordinal(device: &Device) -> Option<u32> {
     name.strip_prefix("cuda:")?.split(' ').next()?.parse().ok()
 }
 
-/// Fails if most of the bytes that were free once cannot be had now, when nobody else has any.
+/// Fails if most of the bytes that were free once cannot be had on a device that was opened just now.
 pub(super) fn is_given_back(device: &Device, once_free: u64) -> Result<(), Failure> {
-    device.synchronize()?;
-    // Modules stay loaded.
-    let most = once_free / 8 * 7;
     let stream = device.stream()?;
-    drop(Tensor::<u8>::zeros(&stream, &[most as usize])?);
+    drop(Tensor::<u8>::zeros(&stream, &[(once_free / 8 * 7) as usize])?);
     Ok(stream.synchronize()?)
 }
 
@@ -244,6 +267,19 @@ mod tests {
         );
         release(&mut blocks, 0, &stream).expect("the other is as it was");
         assert!(blocks.is_empty());
+    }
+
+    #[test]
+    fn memory_is_taken_to_the_last_bit() {
+        let there_are = |most: u64| {
+            move |bytes| if bytes <= most { Ok(bytes) } else { Err(Error::OutOfMemory { bytes }) }
+        };
+        assert_eq!(as_much(1000, 1000, there_are(1000)).expect("memory"), (Some(1000), 0));
+        assert_eq!(as_much(1000, 1000, there_are(999)).expect("a refusal"), (None, 1));
+        assert_eq!(as_much(1000, 100, there_are(300)).expect("memory"), (Some(250), 2));
+        assert_eq!(as_much(1000, 100, there_are(99)).expect("refusals"), (None, 4));
+        let wrong = as_much::<u64>(1000, 1, |_| Err(Error::OutOfMemory { bytes: 1 }));
+        assert!(wrong.is_err(), "the error has another number");
     }
 
     #[test]

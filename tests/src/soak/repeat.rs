@@ -2,17 +2,17 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use cotangent::Stream;
 use cotangent::launch::Access;
 use cotangent::verify::{Call, Executor, Failure, HostBuffer};
-use cotangent::{Device, Stream};
 
 /// Changes what a launch has left in its buffers, or fails, to see that this is found. The number is 0 for a launch and
 /// 1 for its repetition.
 pub type Fault = fn(&Call<'_>, usize, &mut [HostBuffer]) -> Result<(), Failure>;
 
-/// A device that launches everything twice, on streams in turn, and compares the bits.
+/// An executor that launches everything twice, on streams in turn, and compares the bits.
 pub(super) struct Repeating<'a> {
-    device: &'a Device,
+    executor: &'a dyn Executor,
     streams: &'a [Stream],
     next: AtomicUsize,
     fault: Option<Fault>,
@@ -20,21 +20,26 @@ pub(super) struct Repeating<'a> {
 
 impl<'a> Repeating<'a> {
     /// Starts with the stream of this number.
-    pub(super) fn new(device: &'a Device, streams: &'a [Stream], first: usize, fault: Option<Fault>) -> Self {
-        Self { device, streams, next: AtomicUsize::new(first), fault }
+    pub(super) fn new(
+        executor: &'a dyn Executor,
+        streams: &'a [Stream],
+        first: usize,
+        fault: Option<Fault>,
+    ) -> Self {
+        Self { executor, streams, next: AtomicUsize::new(first), fault }
     }
 
     fn once(&self, call: &Call<'_>, number: usize, buffers: &mut [HostBuffer]) -> Result<(), Failure> {
         let stream = &self.streams[self.next.fetch_add(1, Ordering::Relaxed) % self.streams.len()];
         let call = Call { options: call.options.stream(stream), ..*call };
-        self.device.run(&call, buffers)?;
+        self.executor.run(&call, buffers)?;
         self.fault.map_or(Ok(()), |fault| fault(&call, number, buffers))
     }
 }
 
 impl Executor for Repeating<'_> {
     fn name(&self) -> String {
-        self.device.to_string()
+        self.executor.name()
     }
 
     fn run(&self, call: &Call<'_>, buffers: &mut [HostBuffer]) -> Result<(), Failure> {
