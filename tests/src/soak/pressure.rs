@@ -175,8 +175,8 @@ fn release(blocks: &mut Vec<Tensor<u8>>, keep: usize, stream: &Stream) -> Result
 
 /// Asks for more than there is: the error must say how much that was, and memory must work after it.
 pub(super) fn asks_too_much(stream: &Stream) -> Result<(), Failure> {
-    // Beyond what any address space has.
-    let bytes = 1_u64 << 50;
+    // On the CPU, beyond what any address space has.
+    let bytes = memory(stream.device())?.map_or(1 << 50, |(_, total)| 2 * total);
     let what = match Tensor::<u8>::zeros(stream, &[bytes as usize]) {
         Ok(_) => format!("{bytes} bytes were given"),
         Err(error) if names(&error, bytes) => return Ok(()),
@@ -208,9 +208,14 @@ pub(super) fn is_out_of_memory(failure: &Failure) -> bool {
 
 /// Bytes that are free on a device.
 pub(super) fn free_bytes(device: &Device) -> Result<u64, Failure> {
-    let Some(ordinal) = ordinal(device) else { return Ok(CPU_BYTES) };
-    let free = CudaDevice::open(ordinal).and_then(|device| device.memory());
-    Ok(free.map_err(Error::from)?.0)
+    Ok(memory(device)?.map_or(CPU_BYTES, |(free, _)| free))
+}
+
+/// Bytes that are free on a GPU, and all there are.
+fn memory(device: &Device) -> Result<Option<(u64, u64)>, Failure> {
+    let Some(ordinal) = ordinal(device) else { return Ok(None) };
+    let memory = CudaDevice::open(ordinal).and_then(|device| device.memory());
+    Ok(Some(memory.map_err(Error::from)?))
 }
 
 /// The number of a GPU, as it prints itself.
