@@ -306,28 +306,19 @@ pub unsafe fn bring<E: Factor, const SPLIT: bool, const UNITS: usize>(
     };
     let thread = [thread, threads];
     let beside = |v: u32| patch.beside(v);
+    let place = |read: Read| from.wrapping_offset(read.offset as isize);
     // SAFETY: by this function's contract; the columns lie in the image, and so many channels are there.
     unsafe {
-        match patch.wide {
-            4 => {
-                move_units::<4, UNITS>(thread, all, read, at, [0, beside(1), beside(2), beside(3)], |read| {
-                    gather_square::<E, SPLIT>(
-                        from.wrapping_offset(read.offset as isize),
-                        patch.channel,
-                        read.live,
-                    )
-                })
-            }
-            2 => move_units::<2, UNITS>(thread, all, read, at, [0, beside(1)], |read| {
-                gather_pair::<E, SPLIT>(from.wrapping_offset(read.offset as isize), patch.channel, read.live)
-            }),
-            _ => move_units::<1, UNITS>(thread, all, read, at, [0], |read| {
-                [gather_vector::<E, SPLIT>(
-                    from.wrapping_offset(read.offset as isize),
-                    patch.channel,
-                    read.live,
-                )]
-            }),
+        if patch.wide == 4 {
+            let beside = [0, beside(1), beside(2), beside(3)];
+            let gather = |read: Read| gather_square::<E, SPLIT>(place(read), patch.channel, read.live);
+            move_units::<4, UNITS>(thread, all, read, at, beside, gather);
+        } else if patch.wide == 2 {
+            let gather = |read: Read| gather_pair::<E, SPLIT>(place(read), patch.channel, read.live);
+            move_units::<2, UNITS>(thread, all, read, at, [0, beside(1)], gather);
+        } else {
+            let gather = |read: Read| [gather_vector::<E, SPLIT>(place(read), patch.channel, read.live)];
+            move_units::<1, UNITS>(thread, all, read, at, [0], gather);
         }
     }
 }

@@ -44,6 +44,14 @@ impl Gpu {
         Self { device, stream, planned: job.target.map(|target| (target, job.algorithm)), blocks: job.blocks }
     }
 
+    /// The same GPU for launches that are planned for a target.
+    #[must_use]
+    pub fn planned(&self, target: Target, algorithm: Algorithm) -> Self {
+        let Self { device, stream, .. } = self;
+        let (device, stream) = (Arc::clone(device), stream.clone());
+        Self { device, stream, planned: Some((target, algorithm)), blocks: Blocks::Planned }
+    }
+
     fn start(&self, launched: &Launch) -> Result<(), Failure> {
         let function = self.device.function(&launched.specialised_ptx()?, &launched.entry_point_name());
         let function = function.map_err(driver)?;

@@ -9,6 +9,7 @@ pub mod jobs;
 pub mod mutate;
 pub mod ptx;
 pub mod random;
+pub mod soak;
 pub mod suite;
 pub mod typed;
 

@@ -72,6 +72,7 @@ fn run(options: &Options) -> Result<(), Error> {
     if !options.no_tests {
         let tests = ["test", "--no-run", "--tests", "--package", "cotangent", "--package", "cotangent-tests"];
         programs.extend(build(&root, &tests)?);
+        programs.extend(build(&root, &["build", "--package", "cotangent-tests", "--bin", "soak"])?);
     }
     let out = &options.out;
     clear(out)?;
@@ -95,7 +96,7 @@ fn run(options: &Options) -> Result<(), Error> {
         done(path, fs::copy(path, &to))?;
         strip(&to)?;
     }
-    pack(out, if options.no_tests { &["benches"] } else { &["benches", "tests"] })?;
+    pack(out, if options.no_tests { &["benches"] } else { &["benches", "soak", "tests"] })?;
     let mut files = Vec::new();
     list(out, &mut files)?;
     let bytes: u64 = files.iter().map(|(_, bytes)| bytes).sum();
@@ -134,6 +135,8 @@ fn program(message: &str) -> Option<Program> {
     let kind = match message["target"]["kind"][0].as_str()? {
         _ if target == "bundle" => return None,
         "bench" => "benches",
+        // With the tests, whose code it shares.
+        "bin" if target == "soak" => "soak",
         _ if message["profile"]["test"] == true => "tests",
         _ => "bin",
     };
@@ -229,6 +232,7 @@ mod tests {
             found(message("test", "flatten", true, own)),
             Some(("tests", "cotangent-tests".to_owned()))
         );
+        assert_eq!(found(message("bin", "soak", false, own)).map(|found| found.0), Some("soak"));
         assert_eq!(found(message("bin", "bundle", false, host)), None);
         assert_eq!(found("{\"reason\": \"build-finished\"}".to_owned()), None);
     }

@@ -8,21 +8,37 @@ use cotangent::{
 use half::{bf16, f16};
 
 use super::Job;
+use super::around::Around;
 use super::typed::{Jobs, coarse, given, noise, output, pointer, unit, updated, wanted};
+
+/// Their names.
+pub(super) const NAMES: [&str; 11] = [
+    "bias_add_forward",
+    "bias_add_backward",
+    "relu_forward",
+    "relu_backward",
+    "softmax_cross_entropy_forward",
+    "softmax_cross_entropy_backward",
+    "sgd_step",
+    "cast_to_f16",
+    "cast_to_bf16",
+    "cast_to_f32",
+    "cast_to_f64",
+];
 
 const LENGTHS: [i32; 9] = [0, 1, 7, 33, 64, 255, 257, 1030, 9000];
 
 /// Elements of a block: fewer than its threads have in flight, and more.
 const BLOCKS: [i32; 2] = [128, 4096];
 
-/// Elements of which the 256 threads of a block have four 16-byte vectors each in flight, and some more.
-const fn in_flight<D>() -> i32 {
-    (4 * 256 * 16 / size_of::<D>()) as i32 + 100
+/// Elements of so many bytes, of which the 256 threads of a block have four 16-byte vectors each in flight, and some more.
+const fn in_flight(bytes: usize) -> i32 {
+    (4 * 256 * 16 / bytes) as i32 + 100
 }
 
-fn relu<D: Float>(jobs: &mut Jobs) {
-    let many = in_flight::<D>();
-    for n in LENGTHS.into_iter().chain([many + many / 2]) {
+fn relu<D: Float>(jobs: &mut Jobs, lengths: impl IntoIterator<Item = i32>) {
+    let many = in_flight(size_of::<D>());
+    for n in lengths {
         let len = n as usize;
         let mut x = noise::<D>(1, len, 1.0);
         let special = [f64::NAN, f64::INFINITY, -0.0, f64::NEG_INFINITY, 0.0];
@@ -44,12 +60,9 @@ fn relu<D: Float>(jobs: &mut Jobs) {
     }
 }
 
-fn bias_add<D: Num>(jobs: &mut Jobs) {
-    let shapes = [[0, 3, 2, 2], [1, 1, 1, 1], [2, 3, 4, 5], [3, 5, 1, 7], [2, 2, 16, 17], [5, 1, 33, 8]];
-    let many = in_flight::<D>();
-    for [b, c, h, w] in
-        shapes.into_iter().chain([[2, 3, 40, 41], [2, 300, 1, 1], [2, 3, 1, many / 4], [many / 9, 2, 1, 7]])
-    {
+fn bias_add<D: Num>(jobs: &mut Jobs, shapes: impl IntoIterator<Item = [i32; 4]>) {
+    let many = in_flight(size_of::<D>());
+    for [b, c, h, w] in shapes {
         let total = (b * c * h * w) as usize;
         let extents = [b, c, h, w];
         // Sums of 16-bit floats are rounded once, so that exact sums give exact bits.
@@ -76,11 +89,7 @@ fn bias_add<D: Num>(jobs: &mut Jobs) {
     }
 }
 
-fn softmax_cross_entropy<D: Float>(jobs: &mut Jobs) {
-    let shapes = [[0, 4], [1, 1], [3, 10], [2, 33], [4, 700], [5, 2], [3, 0]];
-    // Logits that overflow where the largest is not taken off them.
-    let steep = if size_of::<D>() == 8 { 1e6 } else { 3000.0 };
-    let scaled = shapes.map(|shape| (shape, 8.0)).into_iter().chain([([3, 70], steep), ([4, 300], steep)]);
+fn softmax_cross_entropy<D: Float>(jobs: &mut Jobs, scaled: impl IntoIterator<Item = ([i32; 2], f64)>) {
     for ([b, k], scale) in scaled {
         let total = (b * k) as usize;
         let logits = noise::<D>(1, total, scale);
@@ -105,9 +114,9 @@ fn softmax_cross_entropy<D: Float>(jobs: &mut Jobs) {
     }
 }
 
-fn sgd_step<D: Float>(jobs: &mut Jobs) {
+fn sgd_step<D: Float>(jobs: &mut Jobs, lengths: impl IntoIterator<Item = i32>) {
     let master_unit = 4.0 * unit::<D::Master>();
-    for (n, block) in LENGTHS.into_iter().flat_map(|n| BLOCKS.map(|block| (n, block))) {
+    for (n, block) in lengths.into_iter().flat_map(|n| BLOCKS.map(|block| (n, block))) {
         let len = n as usize;
         let numbers = [0.1, 0.9, 0.01, 0.5].map(<D::Master as Num>::from_f64);
         let weights = updated(&noise::<D::Master>(1, len, 1.0), master_unit);
@@ -152,8 +161,8 @@ fn awkward() -> [f64; 15] {
     ]
 }
 
-fn cast<D: Float>(jobs: &mut Jobs) {
-    for n in LENGTHS {
+fn cast<D: Float>(jobs: &mut Jobs, lengths: impl IntoIterator<Item = i32>) {
+    for n in lengths {
         let mut x = noise::<D>(1, n as usize, 1.0);
         // At the start, and at every place that a thread has in flight.
         let awkward = awkward();
@@ -181,12 +190,66 @@ fn cast<D: Float>(jobs: &mut Jobs) {
 pub(super) fn jobs() -> Vec<Job> {
     let mut jobs = Jobs::default();
     macro_rules! each {
-        ($name:ident: $($ty:ty),+) => { $($name::<$ty>(&mut jobs);)+ };
+        ($name:ident($shapes:ident): $($ty:ty),+) => { $($name::<$ty>(&mut jobs, $shapes(size_of::<$ty>()));)+ };
     }
-    each!(relu: f16, bf16, f32, f64);
-    each!(cast: f16, bf16, f32, f64);
-    each!(sgd_step: f16, bf16, f32, f64);
-    each!(softmax_cross_entropy: f16, bf16, f32, f64);
-    each!(bias_add: i8, u16, i32, i64, f16, bf16, f32, f64);
+    each!(relu(relu_lengths): f16, bf16, f32, f64);
+    each!(cast(lengths): f16, bf16, f32, f64);
+    each!(sgd_step(lengths): f16, bf16, f32, f64);
+    each!(softmax_cross_entropy(logits): f16, bf16, f32, f64);
+    each!(bias_add(images): i8, u16, i32, i64, f16, bf16, f32, f64);
     jobs.jobs
+}
+
+/// The shapes of elements of so many bytes.
+fn lengths(_bytes: usize) -> [i32; 9] {
+    LENGTHS
+}
+
+fn relu_lengths(bytes: usize) -> impl Iterator<Item = i32> {
+    let many = in_flight(bytes);
+    LENGTHS.into_iter().chain([many + many / 2])
+}
+
+fn images(bytes: usize) -> impl Iterator<Item = [i32; 4]> {
+    let shapes = [[0, 3, 2, 2], [1, 1, 1, 1], [2, 3, 4, 5], [3, 5, 1, 7], [2, 2, 16, 17], [5, 1, 33, 8]];
+    let many = in_flight(bytes);
+    shapes.into_iter().chain([[2, 3, 40, 41], [2, 300, 1, 1], [2, 3, 1, many / 4], [many / 9, 2, 1, 7]])
+}
+
+/// Rows and classes, and the largest logit.
+fn logits(bytes: usize) -> impl Iterator<Item = ([i32; 2], f64)> {
+    let shapes = [[0, 4], [1, 1], [3, 10], [2, 33], [4, 700], [5, 2], [3, 0]];
+    // Logits that overflow where the largest is not taken off them.
+    let steep = if bytes == 8 { 1e6 } else { 3000.0 };
+    shapes.map(|shape| (shape, 8.0)).into_iter().chain([([3, 70], steep), ([4, 300], steep)])
+}
+
+/// A job of a kernel, in a drawn shape and element type.
+pub(super) fn drawn(kernel: &str, around: &mut Around) -> Job {
+    let mut jobs = Jobs::default();
+    macro_rules! one_of {
+        ($name:ident($shape:expr): $($ty:ty),+) => {{
+            let shape = $shape;
+            let stamped: &[fn(&mut Jobs, _)] = &[$(|jobs, shape| $name::<$ty>(jobs, [shape])),+];
+            around.of(stamped)(&mut jobs, shape);
+        }};
+    }
+    match kernel {
+        "relu_forward" | "relu_backward" => one_of!(relu(around.between(0, 30_000)): f16, bf16, f32, f64),
+        "sgd_step" => one_of!(sgd_step(around.between(0, 30_000)): f16, bf16, f32, f64),
+        "softmax_cross_entropy_forward" | "softmax_cross_entropy_backward" => {
+            let shape = [around.between(0, 40), around.between(0, 700)];
+            one_of!(softmax_cross_entropy((shape, 8.0)): f16, bf16, f32, f64);
+        }
+        "bias_add_forward" | "bias_add_backward" => {
+            let shape =
+                [around.between(0, 5), around.extent(65), around.between(1, 33), around.between(1, 33)];
+            one_of!(bias_add(shape): i8, u16, i32, i64, f16, bf16, f32, f64);
+        }
+        _ => one_of!(cast(around.between(0, 30_000)): f16, bf16, f32, f64),
+    }
+    let mut jobs = jobs.jobs;
+    jobs.retain(|job| job.kernel == kernel);
+    let which = around.between(0, jobs.len() as i32 - 1);
+    jobs.swap_remove(which as usize)
 }

@@ -1,7 +1,9 @@
 //! Sums of small integers, which are exact in any order: the one rounding at the end gives the same bits everywhere.
 
 use cotangent::launch::Target;
-use cotangent::verify::{Call, Case, Executor, Failure, HostBuffer, SplitMix64, decode, encode, kernel};
+use cotangent::verify::{
+    Call, Case, Executor, Failure, HostBuffer, Measured, SplitMix64, decode, encode, kernel,
+};
 use cotangent::{Algorithm, DType, Device, LaunchOptions, MathMode};
 
 use super::shapes::{CONVOLUTIONS, DEPTHWISE, FEW_CHANNELS, convolution};
@@ -70,11 +72,13 @@ pub(super) fn jobs() -> Vec<Job> {
     jobs
 }
 
-fn job(case: &Case, dtype: DType, target: Option<Target>, names: &[&'static str]) -> Job {
+/// A case with such inputs.
+pub(super) fn job(case: &Case, dtype: DType, target: Option<Target>, names: &[&'static str]) -> Job {
     let planned = target.map_or_else(String::new, planned_for);
     let body = case.clone();
     Job {
         kernel: case.kernel,
+        dtype,
         label: format!("{case}, exact sums{planned}, {dtype}"),
         modules: names.iter().map(|name| module(name, dtype)).collect(),
         target,
@@ -85,7 +89,7 @@ fn job(case: &Case, dtype: DType, target: Option<Target>, names: &[&'static str]
 }
 
 /// Runs a case, and compares every buffer with the reference's, bit for bit.
-fn equal(executor: &dyn Executor, case: &Case, dtype: DType) -> Result<(), Failure> {
+fn equal(executor: &dyn Executor, case: &Case, dtype: DType) -> Result<Measured, Failure> {
     let kernel = kernel(case.kernel, dtype, &case.constants)?;
     let mut options = LaunchOptions::new().accumulate(case.accumulate);
     options.rows = case.rows;
@@ -116,5 +120,5 @@ fn equal(executor: &dyn Executor, case: &Case, dtype: DType) -> Result<(), Failu
             return Err(Failure::Executor(what.into()));
         }
     }
-    Ok(())
+    Ok(Measured::default())
 }

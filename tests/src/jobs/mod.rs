@@ -6,6 +6,8 @@
 //! ([`mutate`](crate::mutate)); and its results are held against a GPU's, bit for bit ([`golden`](crate::golden)).
 
 mod around;
+mod bits;
+mod drawn;
 mod elementwise;
 mod exact;
 mod shapes;
@@ -16,7 +18,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use cotangent::launch::Target;
-use cotangent::verify::{Check, Choosing, Executor, Failure, checks, kernels, run};
+use cotangent::verify::{Check, Choosing, Executor, Failure, Measured, checks, kernels, run};
 use cotangent::{Algorithm, DType, Device, MathMode};
 use rayon::prelude::*;
 
@@ -24,10 +26,15 @@ use crate::executor::{Blocks, ModuleName, Place, PtxMachine, is_tuned, names, pl
 use crate::golden::Digesting;
 use crate::ptx::Options;
 
+pub use bits::{Convolution, convolutions};
+pub use drawn::{callable, drawn};
+
 /// Something that device code computes, with its right answer.
 pub struct Job {
     /// The kernel that is called.
     pub kernel: &'static str,
+    /// Its element type.
+    pub dtype: DType,
     /// What it is, different for every job.
     pub label: String,
     /// The modules that it executes.
@@ -41,7 +48,7 @@ pub struct Job {
     work: Work,
 }
 
-type Body = Box<dyn Fn(&dyn Executor) -> Result<(), Failure> + Send + Sync>;
+type Body = Box<dyn Fn(&dyn Executor) -> Result<Measured, Failure> + Send + Sync>;
 
 enum Work {
     Check(Box<Check>, DType),
@@ -62,13 +69,14 @@ impl Job {
         machine.algorithm(self.algorithm).blocks(self.blocks)
     }
 
-    /// Runs the job. Launches are those of its target on [`machine`](Self::machine), and those of its own on a device.
+    /// Runs the job, and returns the element of its results that came closest to its bound. Launches are those of its
+    /// target on [`machine`](Self::machine), and those of its own on a device.
     ///
     /// # Errors
     /// What is wrong.
-    pub fn run(&self, executor: &dyn Executor) -> Result<(), Failure> {
+    pub fn run(&self, executor: &dyn Executor) -> Result<Measured, Failure> {
         match &self.work {
-            Work::Check(check, dtype) => run(executor, check, *dtype).map(drop),
+            Work::Check(check, dtype) => run(executor, check, *dtype),
             Work::Body(body) => body(executor),
         }
     }
@@ -79,7 +87,7 @@ impl Job {
 }
 
 /// A large and a small GPU with tensor cores, and without.
-const TARGETS: [Target; 4] = [
+pub(crate) const TARGETS: [Target; 4] = [
     Target { capability: (9, 0), multiprocessors: 132 },
     Target { capability: (9, 0), multiprocessors: 1 },
     Target { capability: (7, 0), multiprocessors: 80 },
@@ -201,6 +209,7 @@ fn check_job(
     };
     Job {
         kernel: check.case().kernel,
+        dtype,
         label: format!("{check}{planned}{choice}{grid}, {dtype}"),
         modules: names.iter().map(|name| module(name, dtype)).collect(),
         target,

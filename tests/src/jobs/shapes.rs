@@ -45,7 +45,8 @@ fn everywhere(cases: &[Case]) -> Vec<Case> {
     skewed.chain(accumulated).chain(cases.iter().cloned()).collect()
 }
 
-fn one(kernel: &'static str, around: &mut Around) -> Case {
+/// A small case, around the edges of warps, vectors and tiles.
+pub(super) fn one(kernel: &'static str, around: &mut Around) -> Case {
     let block = around.of(&[1, 32, 64, 100, 1024]);
     let case = match kernel {
         "flatten_forward" | "flatten_backward" => {

@@ -1,7 +1,7 @@
 //! Convolutions of f32 with products in TF32, against the reference in f64.
 
 use cotangent::launch::{Access, Target};
-use cotangent::verify::{Call, Case, Executor, Failure, HostBuffer, SplitMix64, kernel};
+use cotangent::verify::{Call, Case, Executor, Failure, HostBuffer, Measured, SplitMix64, kernel};
 use cotangent::{Algorithm, DType, Device, LaunchOptions, MathMode};
 
 use super::shapes::{CONVOLUTIONS, FEW_CHANNELS, convolution};
@@ -22,18 +22,26 @@ pub(super) fn jobs(target: &Target) -> Vec<Job> {
             if names == [kernel] {
                 continue;
             }
-            jobs.push(Job {
-                kernel,
-                label: format!("{case}, in TF32{}, f32", planned_for(*target)),
-                modules: names.iter().map(|name| module(name, DType::F32)).collect(),
-                target: Some(*target),
-                algorithm: Algorithm::Large,
-                blocks: Blocks::Planned,
-                work: Work::Body(Box::new(move |executor| products(executor, &case))),
-            });
+            jobs.push(job(&case, Some(*target), &names));
         }
     }
     jobs
+}
+
+/// A convolution in f32, whose products may be in TF32.
+pub(super) fn job(case: &Case, target: Option<Target>, names: &[&'static str]) -> Job {
+    let planned = target.map_or_else(String::new, planned_for);
+    let body = case.clone();
+    Job {
+        kernel: case.kernel,
+        dtype: DType::F32,
+        label: format!("{case}, in TF32{planned}, f32"),
+        modules: names.iter().map(|name| module(name, DType::F32)).collect(),
+        target,
+        algorithm: Algorithm::Large,
+        blocks: Blocks::Planned,
+        work: Work::Body(Box::new(move |executor| products(executor, &body))),
+    }
 }
 
 /// The elements of x, w and y.
@@ -45,7 +53,7 @@ fn volumes(case: &Case) -> [usize; 3] {
     [b * c_in * h * w, c_out * (c_in / g) * kh * kw, b * c_out * oh * ow].map(|volume| volume as usize)
 }
 
-fn products(executor: &dyn Executor, case: &Case) -> Result<(), Failure> {
+fn products(executor: &dyn Executor, case: &Case) -> Result<Measured, Failure> {
     let [x, w, y] = volumes(case);
     let (names, lengths) = match case.kernel {
         "conv2d_forward" => (["x", "w", "y"], [x, w, y]),
@@ -82,6 +90,7 @@ fn products(executor: &dyn Executor, case: &Case) -> Result<(), Failure> {
     };
     // Each factor is rounded to 11 bits, and tensor cores truncate their sums.
     let relative = 2.0 * 2.0_f64.powi(-11) + 2.0_f64.powi(-22) + (terms + 2) as f64 * 2.0_f64.powi(-23);
+    let mut measured = Measured::default();
     for (i, (got, (want, magnitude))) in
         buffers[2].bytes.chunks_exact(4).zip(exact.iter().zip(&magnitudes)).enumerate()
     {
@@ -91,8 +100,9 @@ fn products(executor: &dyn Executor, case: &Case) -> Result<(), Failure> {
             let what = format!("element {i} is {got}, but must be {want} within {bound:e}");
             return Err(Failure::Executor(what.into()));
         }
+        measured = measured.worst(Measured { error, bound });
     }
-    Ok(())
+    Ok(measured)
 }
 
 /// The result of the reference for f64.

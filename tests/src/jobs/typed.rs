@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use cotangent::launch::Access;
-use cotangent::verify::{AnyKernel, Executor, Failure, HostBuffer, SplitMix64, decode};
+use cotangent::verify::{AnyKernel, Executor, Failure, HostBuffer, Measured, SplitMix64, decode};
 use cotangent::{Algorithm, DType, Device, Element, Kernel, LaunchOptions, Num};
 
 use super::{Job, Work, module};
@@ -96,7 +96,7 @@ impl Typical {
         executor: &dyn Executor,
         grid: Option<NonZeroU32>,
         offsets: [usize; 5],
-    ) -> Result<(), Failure> {
+    ) -> Result<Measured, Failure> {
         let options = LaunchOptions::new().accumulate(self.accumulate);
         let mut call = call(&*self.kernel, options);
         let buffers: Vec<_> = self
@@ -116,28 +116,35 @@ impl Typical {
         call.options.grid = grid;
         let mut got = buffers;
         executor.run(&call, &mut got)?;
+        let mut measured = Measured::default();
         for ((buffer, got), expected) in self.buffers.iter().zip(&got).zip(&expected) {
-            close(buffer, &got.bytes, &expected.bytes)?;
+            measured = measured.worst(close(buffer, &got.bytes, &expected.bytes)?);
         }
-        Ok(())
+        Ok(measured)
     }
 }
 
 /// Compares a buffer with the reference's: NaNs by class, and other numbers by their bits where nothing is allowed.
-fn close(buffer: &Buffer, got: &[u8], expected: &[u8]) -> Result<(), Failure> {
+fn close(buffer: &Buffer, got: &[u8], expected: &[u8]) -> Result<Measured, Failure> {
     let size = buffer.dtype.size();
     let values = |bytes: &[u8]| decode(buffer.dtype, bytes);
     let (got_values, expected_values) = (values(got), values(expected));
+    let mut measured = Measured::default();
     for (i, (&a, &b)) in got_values.iter().zip(&expected_values).enumerate() {
         let bits = i * size..(i + 1) * size;
         let same = got[bits.clone()] == expected[bits]
             || a.is_nan() && b.is_nan()
-            || buffer.tolerance > 0.0 && (a == b || (a - b).abs() <= buffer.tolerance * b.abs().max(1.0));
-        if !same {
+            || buffer.tolerance > 0.0 && a == b;
+        let (error, bound) = ((a - b).abs(), buffer.tolerance * b.abs().max(1.0));
+        if same {
+            continue;
+        }
+        if buffer.tolerance <= 0.0 || !error.is_finite() || error > bound {
             return Err(Failure::Executor(format!("element {i}: {a} is not {b}").into()));
         }
+        measured = measured.worst(Measured { error, bound });
     }
-    Ok(())
+    Ok(measured)
 }
 
 /// Collects jobs of such calls.
@@ -181,6 +188,7 @@ impl Jobs {
             let blocks = grid.map_or_else(String::new, |blocks| format!(", {blocks} blocks"));
             self.jobs.push(Job {
                 kernel: name,
+                dtype,
                 label: format!("{label}{blocks}, bases off by {offsets:?} elements, {dtype}"),
                 modules: vec![module(name, dtype)],
                 target: None,

@@ -36,6 +36,11 @@ tests() {
     return $failed
 }
 
+soak() {
+    unpack
+    "$here/soak/soak" "$@"
+}
+
 benches() {
     unpack
     failed=0
@@ -51,7 +56,7 @@ record() {
 }
 
 case $what in
-    verify | tests | benches | record) "$what" "$@" ;;
+    verify | tests | soak | benches | record) "$what" "$@" ;;
     all)
         status=0
         verify || status=1
@@ -60,7 +65,7 @@ case $what in
         exit $status
         ;;
     *)
-        echo "usage: sh run.sh [verify|tests|benches|record] [arguments]" >&2
+        echo "usage: sh run.sh [verify|tests|soak|benches|record] [arguments]" >&2
         exit 2
         ;;
 esac

@@ -436,7 +436,7 @@ pub(super) struct NoTile;
 /// How wgrad runs.
 pub(super) struct Gradient {
     tile: Tile,
-    axes: [Classes; 2],
+    axes: [Axis; 2],
     /// Pixels of a tile, padded to whole steps.
     pixels: i64,
     /// Warps along the output and the input channels, and taps of a block.
@@ -479,7 +479,8 @@ impl Gradient {
         {
             return None;
         }
-        let axes = [forward_axis(problem, 0), forward_axis(problem, 1)].map(Classes::one);
+        let axes = [forward_axis(problem, 0), forward_axis(problem, 1)];
+        let classes = axes.map(Classes::one);
         let b = i64::from(problem.b);
         let image = i64::from(problem.c_in) * i64::from(problem.image[0]) * i64::from(problem.image[1]);
         let element = m.dtype.size() as i64;
@@ -509,14 +510,14 @@ impl Gradient {
                 .into_iter()
                 .filter_map(|pixels| {
                     let fits = |tile: &Tile| shared(tile) <= limit;
-                    Tile::choose(b, &axes, pixels, image, 4, cost, fits)
+                    Tile::choose(b, &classes, pixels, image, 4, cost, fits)
                 })
                 .min_by_key(|&(cost, _)| cost);
             if let Some((_, tile)) = found {
                 let (row_blocks, column_blocks) =
                     (ceil(rows, warp_rows * warp), ceil(channels, warp_columns * WARP));
                 let blocks = row_blocks * column_blocks * tap_blocks * i64::from(problem.g);
-                let tiles = tile.count(b, &axes);
+                let tiles = tile.count(b, &classes);
                 // A block fills a multiprocessor.
                 let wanted = (i64::from(m.target.multiprocessors) / blocks).max(1);
                 let most = (MAX_PARTIAL / (4 * volumes.w)).max(1);
@@ -562,12 +563,13 @@ impl Gradient {
         let blocks = self.row_blocks * self.column_blocks * self.tap_blocks * groups * self.runs;
         // The tile was chosen for images on a boundary; elsewhere it has fewer entries.
         let extents = [self.tile.images, self.tile.y.pixels, self.tile.x.pixels];
-        let tile = Tile::new(&self.axes, extents, boundary(m, x));
+        let axes = self.axes.map(Classes::one);
+        let tile = Tile::new(&axes, extents, boundary(m, x));
         // Pixels are entries of dy, so rows have no room for a boundary's sake.
         let pixel_axes = [pixel_axis(problem, 0), pixel_axis(problem, 1)].map(Classes::one);
         let pixel_tile = Tile::new(&pixel_axes, extents, boundary(m, dy).min(even(extents[2])));
         let mut words = Structure::new();
-        tile.describe(&mut words, i64::from(problem.b), &self.axes, i64::from(problem.c_in));
+        tile.describe(&mut words, i64::from(problem.b), &axes, i64::from(problem.c_in));
         pixel_tile.describe(&mut words, i64::from(problem.b), &pixel_axes, i64::from(problem.c_out));
         words.divisor(self.pixels).word(i64::from(problem.c_out_per_group()));
         words.divisor(self.warp_rows).word(i64::from(problem.c_in_per_group()));
