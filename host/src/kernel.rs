@@ -118,8 +118,8 @@ pub enum Algorithm {
     Auto,
     /// The portable kernel: a thread an element of the result.
     Portable,
-    /// One launch for forward, or for both gradients, without a workspace: for floats and at most 2^25 products. It is
-    /// an error for others.
+    /// One launch for forward, or for both gradients, without a workspace: for f64, and for other floats and at most
+    /// 2^25 products. It is an error for others.
     Small,
     /// Those that large problems run on, whatever the size; the portable kernel where none suits.
     Large,
@@ -487,7 +487,7 @@ macro_rules! kernel {
                         return Err($crate::Error::Option {
                             kernel: $name,
                             option: "algorithm",
-                            rule: "is Small, which is for floats, at most 2^25 products, and the kernel's own grid",
+                            rule: "is Small, which is for floats, at most 2^25 products (f64: any), and the kernel's own grid",
                         });
                     }
                     Ok(tuned.unwrap_or_else(|| vec![portable]))

@@ -88,7 +88,7 @@ pub fn convolutions(targets: &[Target]) -> Vec<Convolution> {
     let ways: Vec<_> = ways.into_iter().chain([(DType::F32, MathMode::Tf32)]).collect();
     let mut seen = BTreeSet::new();
     let mut chosen = Vec::new();
-    let ways: Vec<_> = [Algorithm::Large, Algorithm::Auto]
+    let ways: Vec<_> = [Algorithm::Large, Algorithm::Auto, Algorithm::Portable]
         .iter()
         .flat_map(|&algorithm| ways.iter().map(move |&(dtype, math)| (dtype, math, algorithm)))
         .collect();

@@ -25,7 +25,8 @@ kernel! {
     ///
     /// **Formula.** `y[b, co, oh, ow] = Σ x[b, ci, ih, iw] · w[co, ci′, i, j]` over the input channels ci of co's
     /// group (ci′ counts them from zero), `i < kh` and `j < kw`, with `ih = oh·stride_h + i − pad_h` and
-    /// `iw = ow·stride_w + j − pad_w`; taps outside the image count as zero.
+    /// `iw = ow·stride_w + j − pad_w`; taps outside the image count as zero. On a GPU an infinity or a NaN in `w` may be
+    /// multiplied with such a zero, which gives NaN; in `x` they reach what they meet and nothing else.
     ///
     /// **Shapes**, in elements: `x` is `[B, C_in, H, W]`, `w` is `[C_out, C_in/g, kh, kw]`, `y` is
     /// `[B, C_out, OH, OW]`, all contiguous, with `OH = (H + 2·pad_h − kh)/stride_h + 1` rounded down, and OW

@@ -23,14 +23,15 @@ pub(super) enum Part {
     Gradients { dx: bool, dw: bool },
 }
 
-/// Whether the kernel serves: floats, elements that 32-bit numbers count, and few products.
+/// Whether the kernel serves: floats, elements that 32-bit numbers count, and few products; in f64, which has no other
+/// kernel than the portable one, any number.
 pub(super) fn suits(problem: &Problem, dtype: DType) -> bool {
     let Volumes { x, w, y } = problem.volumes();
     let products = y.checked_mul(i64::from(problem.c_in_per_group()) * problem.taps());
     let padded = |i: usize| i64::from(problem.image[i]) + 2 * i64::from(problem.pad[i]);
     matches!(dtype, DType::F16 | DType::Bf16 | DType::F32 | DType::F64)
         && [x, w, y].iter().all(|&volume| (1..1 << 31).contains(&volume))
-        && products.is_some_and(|products| products <= MAX_PRODUCTS)
+        && (dtype == DType::F64 || products.is_some_and(|products| products <= MAX_PRODUCTS))
         && padded(0).max(padded(1)) < 1 << 30
         && problem.stride.iter().all(|&stride| stride < 1 << 30)
 }

@@ -7,7 +7,7 @@ use super::plan::{Problem, problem};
 use super::small::{self, Part};
 use super::tiled::{self, Machine, WeightGradient};
 use super::{Conv2dBackward, Conv2dBackwardDw, Conv2dBackwardDx, Conv2dForward};
-use crate::element::Num;
+use crate::element::{DType, Num};
 use crate::kernel::{Algorithm, Kernel, LaunchOptions, Workspace};
 use crate::launch::{Launch, Target, Touched};
 
@@ -28,7 +28,9 @@ fn machine<'a, D: Num>(options: &LaunchOptions<'_>, target: &'a Target) -> Machi
 
 /// Whether the small kernel serves, and may.
 fn is_small<D: Num>(problem: &Problem, options: &LaunchOptions<'_>) -> bool {
-    matches!(options.algorithm, Algorithm::Auto | Algorithm::Small) && small::suits(problem, D::DTYPE)
+    // In f64 it is what large problems run on, too.
+    let may = matches!(options.algorithm, Algorithm::Auto | Algorithm::Small) || D::DTYPE == DType::F64;
+    may && small::suits(problem, D::DTYPE)
 }
 
 /// The small kernel's launch, if it serves and may. `buffers` are those that it takes, by the portable launch's names.
