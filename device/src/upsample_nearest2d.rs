@@ -11,7 +11,7 @@
 use crate::divmod::{FastDivmod, FastDivmod64};
 use crate::gpu::{load_if, opaque, store16_if};
 use crate::num::{Num, put};
-use crate::rows::{BATCH, SHORT_ROW, batch, move_lanes, piecemeal};
+use crate::rows::{BATCH, SHORT_ROW, batch, piecemeal};
 use crate::sweep::{for_each_batch, for_each_index};
 use crate::vector::{Readable, Unaligned, lane, lanes, set_lane};
 
@@ -80,7 +80,7 @@ pub fn expand_by<E: Num, const SCALE: usize>(words: &[u32; 4], phase: usize) -> 
 /// Copies each element of `x` over its `scale_h × scale_w` window of `y`.
 ///
 /// Where the output's rows lie on 16-byte boundaries, a thread makes a vector once and stores it to the
-/// `scale_h` rows that repeat it. Elsewhere every output row goes by itself.
+/// `scale_h` rows that repeat it. Elsewhere the output is one row of vectors.
 ///
 /// # Safety
 /// `x` is valid for reads of `b · c · h · w` elements, `y` for writes of `b · c · oh · ow`; they do not overlap;
@@ -114,15 +114,12 @@ pub unsafe fn upsample_nearest2d_forward<E: Num>(
             for_each_batch::<2>(rows * vectors.divisor(), tile, |first, step, end| {
                 enlarge_aligned(source, y, vectors, scale_h, width, first, step, end);
             });
-        } else if width * size >= SHORT_ROW {
-            let rows = b as u64 * c as u64 * oh as u64;
-            for_each_batch::<BATCH>(rows * vectors.divisor(), tile, |first, step, end| {
-                enlarge_rows(source, y, vectors, tall, width, first, step, end);
-            });
         } else {
-            for_each_index(b as u64 * c as u64 * oh as u64 * width, block_ow, |index| {
-                let (r, column) = row.divmod(index);
-                *y.add(index as usize) = *source.place(tall.div(r), column);
+            let total = b as u64 * c as u64 * oh as u64 * width;
+            // Elements by which the first vector starts before the output.
+            let skew = (y as u64 & 15) / size;
+            for_each_batch::<BATCH>((total + skew).div_ceil(lanes), tile, |first, step, end| {
+                enlarge_flat(source, y, row, tall, total, skew, first, step, end);
             });
         }
     }
@@ -182,54 +179,112 @@ pub unsafe fn enlarge_aligned<E: Num>(
     finish(1, far);
 }
 
-/// A batch of vectors of output rows that need not lie on boundaries; what a row has of its first and last
-/// vector goes element by element.
+/// A batch of vectors of the output's rows laid end to end, which need not lie on boundaries; a vector that reaches from
+/// one row into the next is put together element by element.
 ///
 /// # Safety
-/// As for [`upsample_nearest2d_forward`]; the vectors are this thread's.
+/// As for [`upsample_nearest2d_forward`]; the vectors are this thread's, and the first starts `skew` elements before y.
 #[inline(always)]
-pub unsafe fn enlarge_rows<E: Num>(
+pub unsafe fn enlarge_flat<E: Num>(
     source: Enlarged<E>,
     y: *mut E,
-    vectors: FastDivmod64,
+    row: FastDivmod64,
     tall: FastDivmod64,
-    width: u64,
+    total: u64,
+    skew: u64,
     first: u64,
     step: u64,
     end: u64,
 ) {
-    let (lanes, size) = (lanes::<E>() as u64, size_of::<E>() as u64);
-    // The input row, the output row's start, and the vector's column, which wraps when it lies before the row.
-    let place = |u: u64| {
-        let item = first + u * step;
-        let (r, vector) = vectors.divmod(if item < end { item } else { first });
-        let start = y.wrapping_add((r * width) as usize);
-        (tall.div(r), start, (vector * lanes).wrapping_sub((start as u64 & 15) / size))
-    };
+    let lanes = lanes::<E>() as u64;
+    // An index before the output wraps.
+    let starts = |u: u64| ((first + u * step) * lanes).wrapping_sub(skew);
     let loads = batch(|u| {
-        let (r, _, column) = place(u);
-        let inside = (column < width) & (column.wrapping_add(lanes) <= width);
-        let take = (first + u * step < end) & inside;
+        let index = starts(u);
+        let (r, c) = row.divmod(if index < total { index } else { 0 });
+        let take = (first + u * step < end)
+            & (index < total)
+            & (index.wrapping_add(lanes) <= total)
+            & (c + lanes <= row.divisor());
         // SAFETY: the row is inside the input.
-        unsafe { source.load_if(take, r, if inside { column } else { 0 }) }
+        unsafe { source.load_if(take, tall.div(r), c) }
     });
     batch(|u| {
-        let (_, start, column) = place(u);
+        let index = starts(u);
+        let (_, c) = row.divmod(if index < total { index } else { 0 });
         let load = loads[u as usize];
-        let words = source.expand(load.words::<E>(), column);
-        // SAFETY: the vector lies in its row, on a boundary, and is this thread's.
-        unsafe { store16_if(load.taken(), start.wrapping_add(column as usize).cast(), words) };
+        let words = source.expand(load.words::<E>(), c);
+        // SAFETY: the vector lies inside the output, on a boundary, and is this thread's.
+        unsafe { store16_if(load.taken(), y.wrapping_add(index as usize).cast(), words) };
     });
     let mut rest = piecemeal(&loads);
     while rest != 0 {
         let u = u64::from(rest.trailing_zeros());
         rest &= rest - 1;
         if first + u * step < end {
-            let (r, start, column) = place(u);
-            let inside = |lane: u64| column.wrapping_add(lane) < width;
-            let from = |lane: u64| source.place(r, if inside(lane) { column.wrapping_add(lane) } else { 0 });
-            // SAFETY: the elements that are inside lie in the row, and their vector is this thread's.
-            unsafe { move_lanes(inside, from, start, column) };
+            // SAFETY: the vector is this thread's.
+            unsafe { enlarge_piecemeal(source, y, row, tall, total, starts(u)) };
+        }
+    }
+}
+
+/// One vector element by element; its index wraps when it starts before the output.
+///
+/// # Safety
+/// As for [`enlarge_flat`].
+#[inline(always)]
+pub unsafe fn enlarge_piecemeal<E: Num>(
+    source: Enlarged<E>,
+    y: *mut E,
+    row: FastDivmod64,
+    tall: FastDivmod64,
+    total: u64,
+    index: u64,
+) {
+    let lanes = lanes::<E>() as u64;
+    if index < total && index + lanes <= total {
+        let (r, column) = row.divmod(index);
+        let (line, mut repeated) = tall.divmod(r);
+        let (_, mut phase) = source.scale_w.divmod(column as u32);
+        let mut from = source.place(line, column);
+        let mut left = row.divisor() - column;
+        let mut words = [0; 4];
+        let mut lane = 0;
+        while lane < lanes {
+            let zero = E::narrow(E::ZERO);
+            // SAFETY: the row is inside the input.
+            set_lane(&mut words, lane as usize, unsafe { load_if(true, from, zero) });
+            phase += 1;
+            if phase == source.scale_w.divisor() {
+                phase = 0;
+                from = from.wrapping_add(1);
+            }
+            left -= 1;
+            if left == 0 {
+                // The next output row repeats the same input row, or takes the one that follows it.
+                left = row.divisor();
+                repeated += 1;
+                if repeated == tall.divisor() {
+                    repeated = 0;
+                } else {
+                    from = from.wrapping_sub(source.w as usize);
+                }
+            }
+            lane += 1;
+        }
+        // SAFETY: a vector inside the output lies on a boundary.
+        unsafe { store16_if(true, y.wrapping_add(index as usize).cast(), words) };
+    } else {
+        // Rare: the output's first and last vector. A bound that rustc cannot see keeps this short.
+        let (mut lane, lanes) = (0, u64::from(opaque(lanes as u32)));
+        while lane < lanes {
+            let index = index.wrapping_add(lane);
+            if index < total {
+                let (r, column) = row.divmod(index);
+                // SAFETY: the input has the element, and the output has the index.
+                unsafe { *y.add(index as usize) = *source.place(tall.div(r), column) };
+            }
+            lane += 1;
         }
     }
 }

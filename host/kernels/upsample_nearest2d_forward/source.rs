@@ -1,7 +1,7 @@
 /// Copies each element of `x` over its `scale_h × scale_w` window of `y`.
 ///
 /// Where the output's rows lie on 16-byte boundaries, a thread makes a vector once and stores it to the
-/// `scale_h` rows that repeat it. Elsewhere every output row goes by itself.
+/// `scale_h` rows that repeat it. Elsewhere the output is one row of vectors.
 ///
 /// # Safety
 /// `x` is valid for reads of `b · c · h · w` elements, `y` for writes of `b · c · oh · ow`; they do not overlap;
@@ -35,15 +35,12 @@ pub unsafe fn upsample_nearest2d_forward<E: Num>(
             for_each_batch::<2>(rows * vectors.divisor(), tile, |first, step, end| {
                 enlarge_aligned(source, y, vectors, scale_h, width, first, step, end);
             });
-        } else if width * size >= SHORT_ROW {
-            let rows = b as u64 * c as u64 * oh as u64;
-            for_each_batch::<BATCH>(rows * vectors.divisor(), tile, |first, step, end| {
-                enlarge_rows(source, y, vectors, tall, width, first, step, end);
-            });
         } else {
-            for_each_index(b as u64 * c as u64 * oh as u64 * width, block_ow, |index| {
-                let (r, column) = row.divmod(index);
-                *y.add(index as usize) = *source.place(tall.div(r), column);
+            let total = b as u64 * c as u64 * oh as u64 * width;
+            // Elements by which the first vector starts before the output.
+            let skew = (y as u64 & 15) / size;
+            for_each_batch::<BATCH>((total + skew).div_ceil(lanes), tile, |first, step, end| {
+                enlarge_flat(source, y, row, tall, total, skew, first, step, end);
             });
         }
     }
