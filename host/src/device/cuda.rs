@@ -124,10 +124,13 @@ impl Gpu {
     /// # Safety
     /// As [`Device::launch`](super::Device::launch); what the launches touch is ordered before the stream's next work.
     pub(crate) unsafe fn start_all(&self, launches: &[Launch], stream: &driver::Stream) -> Result<()> {
-        // Where this fails, so does the first launch, whose error says more.
-        let _bound = (launches.len() > 1).then(|| driver::bind_context(stream).ok());
+        let mut started = Vec::with_capacity(launches.len());
         for launch in launches.iter().filter(|launch| launch.work() > 0) {
-            let function = self.function(launch)?;
+            started.push((self.function(launch)?, launch));
+        }
+        // Where this fails, so does the first launch, whose error says more.
+        let _bound = (started.len() > 1).then(|| driver::bind_context(stream).ok());
+        for (function, launch) in started {
             // SAFETY: by this function's contract.
             unsafe { start(&function, launch, stream)? };
         }

@@ -304,12 +304,14 @@ impl Drop for Block {
     fn drop(&mut self) {
         let home = self.home.clone();
         // Without it, each call below tries again and says what is wrong.
-        let _bound = home.handle().context().bind();
+        let bound = home.handle().context().bind();
         let Some(captured) = self.captured_stream() else {
-            if let Err(error) = self.free() {
+            let freed = self.free();
+            self.ready = None;
+            drop(bound);
+            if let Err(error) = freed {
                 report_in_drop(&error);
             }
-            self.ready = None;
             return;
         };
         let others = take(&mut *self.others());

@@ -32,6 +32,7 @@ const NULL: usize = MAX_ARGS + 1;
 
 /// Everything that a plan depends on: the kernel, the numbers among its arguments, the options, and each address
 /// modulo 256 bytes.
+#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PlanKey {
     /// The address of what ships of the kernel.
@@ -75,6 +76,7 @@ impl PlanKey {
 }
 
 /// A call's addresses: the arguments' in their order, the workspace's, and null.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Addresses {
     all: [u64; MAX_ARGS + 2],
