@@ -1,4 +1,4 @@
-//! wgrad of depthwise convolution: one input channel a group, and one or several output channels.
+//! wgrad of depthwise convolution, and of others with few channels a group: an output and an input channel at a time.
 //!
 //! As in [`conv2d_depthwise`](crate::conv2d_depthwise), blocks bring tiles of whole planes, or of rows of them, to shared
 //! memory, and a thread takes a column of dy and several rows of it. It keeps a sum for each tap; the block adds the
@@ -33,7 +33,7 @@ pub struct DepthwiseGradient {
     pub tiles: u32,
     /// Tiles of a run.
     pub run: u32,
-    /// Runs of all output channels.
+    /// Runs of all pairs of channels.
     pub blocks: u32,
     /// Divides by columns of dy.
     pub out_w: FastDivmod,
@@ -41,20 +41,22 @@ pub struct DepthwiseGradient {
     pub groups: FastDivmod,
     /// Divides by tiles along the rows.
     pub strips: FastDivmod,
-    /// Divides by output channels.
-    pub channels: FastDivmod,
-    /// Divides by output channels of an input channel.
-    pub multiplier: FastDivmod,
+    /// Divides by pairs of an output and an input channel.
+    pub pairs: FastDivmod,
+    /// Divides by input channels of a group.
+    pub inputs: FastDivmod,
+    /// Divides by output channels of a group.
+    pub outputs: FastDivmod,
 }
 
 /// Parts of a block's sum of a tap, which are then added.
 pub const PARTS: u32 = 16;
 
-/// Partial sums of wgrad with one input channel a group: a block takes a run of tiles of an output channel, and a thread
-/// sums its elements of dy for all taps. [`conv2d_dw_reduce`](crate::conv2d_tiled::conv2d_dw_reduce) adds the runs.
+/// Partial sums of wgrad: a block takes a run of tiles of a pair of channels, and a thread sums its elements of dy for
+/// all taps. [`conv2d_dw_reduce`](crate::conv2d_tiled::conv2d_dw_reduce) adds the runs.
 ///
 /// # Safety
-/// `dy` and `x` are valid for the tensors that `product` describes, `partial` for writes of a filter of each channel and
+/// `dy` and `x` are valid for the tensors that `product` describes, `partial` for writes of all filters of each
 /// run; it overlaps neither. The block has the shared memory of a tile, of a sum of each thread and tap, and of
 /// [`PARTS`] sums of each tap.
 #[inline(always)]
@@ -80,8 +82,9 @@ pub unsafe fn depthwise_gradient<E: Num<Acc = f32>>(
     let dy_tile = planes.place(product.tile_images, 0, 0);
     let mut block = block_idx_x();
     while block < product.blocks {
-        let (run, channel) = product.channels.divmod(block);
-        let x_channel = product.multiplier.div(channel);
+        let (run, pair) = product.pairs.divmod(block);
+        let (channel, input) = product.inputs.divmod(pair);
+        let x_channel = product.outputs.div(channel) * product.inputs.divisor() + input;
         let mut sums = [[0.0_f32; MAX_WINDOW]; MAX_WINDOW];
         let first_tile = run * product.run;
         let left = product.tiles - first_tile;

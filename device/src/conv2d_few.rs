@@ -1,4 +1,5 @@
-//! dgrad for few input channels, such as an image's three: too few to fill a tile's rows.
+//! dgrad for few input channels, such as an image's three: too few to fill a tile's rows. Forward with stride 1 for few
+//! output channels is the same, with the taps in their own order: read x for dy, and y for dx.
 //!
 //! A cell is the `stride_h × stride_w` elements of dx with the same `q`, where a row of dx is `stride_h · q + class −
 //! pad_h`, and columns alike. All of them meet the same window of dy, each with taps of its own. A thread takes
@@ -50,6 +51,12 @@ pub struct FewChannels {
     pub tiles: u32,
     /// Whether to add to dx.
     pub accumulate: u32,
+    /// Whether this is forward.
+    pub forward: u32,
+    /// Elements of the filter between channels of dy.
+    pub filter_reduced: u32,
+    /// Elements of the filter between channels of dx.
+    pub filter_channel: u32,
     /// Columns of cells.
     pub all_columns: u32,
     /// Divides by columns of cells of a tile.
@@ -334,7 +341,7 @@ fn add_class(
 /// columns, and channel of dx.
 ///
 /// # Safety
-/// As for [`conv2d_few_dx`]; no thread reads the weights before the next barrier.
+/// As for [`conv2d_few`]; no thread reads the weights before the next barrier.
 #[inline(always)]
 unsafe fn stage_weights<E: Num<Acc = f32>>(
     at: u32,
@@ -353,11 +360,16 @@ unsafe fn stage_weights<E: Num<Acc = f32>>(
         let (k, rest) = product.weights.divmod(index);
         let (tap, class, c) = (rest / 16, rest / 4 % 4, rest % 4);
         let (t_h, t_w) = product.taps_w.divmod(tap);
-        let i = part.first_class_h + class / 2 + constants.stride[0] * (taps_h - 1 - t_h);
-        let j = part.first_class_w + class % 2 + constants.stride[1] * (taps_w - 1 - t_w);
+        let reverse = product.forward == 0;
+        let (t_h, t_w) = if reverse { (taps_h - 1 - t_h, taps_w - 1 - t_w) } else { (t_h, t_w) };
+        let i = part.first_class_h + class / 2 + constants.stride[0] * t_h;
+        let j = part.first_class_w + class % 2 + constants.stride[1] * t_w;
         let channel = part.first_channel + c;
-        let row = i64::from(part.group * product.reduced + first + k) * i64::from(product.channels);
-        let offset = (row + i64::from(channel)) * i64::from(kh * kw) + i64::from(i * kw + j);
+        let of_group = i64::from(part.group) * i64::from(product.channels * product.reduced * kh * kw);
+        let offset = of_group
+            + i64::from((first + k) * product.filter_reduced)
+            + i64::from(channel * product.filter_channel)
+            + i64::from(i * kw + j);
         let take = (channel < product.channels) & (i < kh) & (j < kw);
         // SAFETY: the tap lies in the filter; the place is this thread's.
         unsafe {
@@ -373,7 +385,7 @@ unsafe fn stage_weights<E: Num<Acc = f32>>(
 /// # Safety
 /// As for [`few_channels`].
 #[inline(always)]
-pub unsafe fn conv2d_few_dx<E: Num<Acc = f32>>(
+pub unsafe fn conv2d_few<E: Num<Acc = f32>>(
     dy: *mut E,
     filter: *mut E,
     dx: *mut E,
@@ -392,7 +404,7 @@ pub unsafe fn conv2d_few_dx<E: Num<Acc = f32>>(
     };
 }
 
-entry! { single conv2d_few_dx {
+entry! { single conv2d_few {
     args(dy: *mut E, filter: *mut E, dx: *mut E)
     hidden(product: FewChannels)
     constants(

@@ -3,8 +3,8 @@
 //! A block walks over tiles of 64 channels by at most 128 pixels of the result. For each chunk of channels that are
 //! reduced, some of its warps bring the tile's [`Patch`] to shared memory once, channels fastest, and the packed filter
 //! by `cp.async`; the others multiply the chunk before tap by tap: `ldmatrix` takes each pixel's row from wherever
-//! it lies, so a tap is a distance and no data is moved for it. dgrad with a stride runs once for each residue class
-//! of the stride.
+//! it lies, so a tap is a distance and no data is moved for it. dgrad with a stride has a class of tiles for each residue
+//! of the stride: neighbouring blocks take the classes of a place in turn, whose results lie side by side.
 //!
 //! f32 takes one product of TF32 values, or, split, three of them, which keep nearly all bits: each step's products go
 //! to fresh accumulators, the small ones first, and are added to the sums by ordinary additions, because an `mma`
@@ -14,11 +14,11 @@
 use crate::divmod::FastDivmod;
 use crate::gpu::{
     block_idx_x, commit_copies, copy16_async, fresh, grid_dim_x, load_if, load_matrices, shared_load,
-    shared_store, sync_threads, thread_idx_x, wait_copies,
+    shared_load16, shared_store, shared_store16, sync_threads, thread_idx_x, wait_copies,
 };
 use crate::mma::{Factor, multiply_split};
 use crate::num::{Num, put};
-use crate::patch::{Patch, Pixel, Place, bring};
+use crate::patch::{Field, Patch, Pixel, Place, bring};
 use crate::sweep::for_each_index;
 
 /// Taps that a kernel can have here.
@@ -30,8 +30,13 @@ pub const PATCH_ROWS: u32 = 64;
 /// Bytes of a chunk: what an entry or a row of the filter holds at a time.
 pub const CHUNK: u32 = 64;
 
-/// Where the table of reads lies, behind the table of taps.
-const READS: u32 = PATCH_TAPS * 8;
+/// Classes of tiles of a launch.
+pub const PATCH_CLASSES: usize = 4;
+
+/// Where the table of classes lies, behind the table of taps, and the bytes of a class; then the table of reads.
+const CLASSES: u32 = PATCH_TAPS * 8;
+const CLASS_BYTES: u32 = 32;
+const READS: u32 = CLASSES + PATCH_CLASSES as u32 * CLASS_BYTES;
 
 /// Threads that gather.
 const GATHERING: u32 = 128;
@@ -58,6 +63,36 @@ fn row_at(row: u32, quarter: u32) -> u32 {
     row * CHUNK + ((quarter ^ (row >> 1)) & 3) * 16
 }
 
+/// The tiles with the same taps: forward's all, dgrad's with the same residue of the stride.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct PatchClass {
+    /// Pixel rows.
+    pub pixels_h: u32,
+    /// Pixel columns.
+    pub pixels_w: u32,
+    /// The image row of the first tile's first entry.
+    pub start_h: i32,
+    /// The image column of the first tile's first entry.
+    pub start_w: i32,
+    /// The result's element of pixel 0.
+    pub out_start: i32,
+    /// Taps that take part.
+    pub taps: u32,
+    /// The first of them in the table.
+    pub first_tap: u32,
+    /// Chunks of the reduction: none without a tap.
+    pub chunks: u32,
+    /// The filter's tap of the first.
+    pub filter_start: i32,
+    /// The entry row of the first tap's first pixel.
+    pub tap_start_h: i32,
+    /// The column of the first tap's first pixel, before columns are parted into phases.
+    pub tap_start_w: i32,
+    /// Divides by taps in a row.
+    pub taps_w: FastDivmod,
+}
+
 /// The product of forward and dgrad.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -68,18 +103,12 @@ pub struct PatchProduct {
     pub out_image: i64,
     /// Elements of the result between channels.
     pub out_channel: i32,
-    /// The result's element of pixel 0.
-    pub out_start: i32,
     /// Elements of the result between pixel rows.
     pub out_step_h: i32,
     /// Elements of the result between pixel columns.
     pub out_step_w: i32,
     /// Whether to add to the result.
     pub accumulate: u32,
-    /// Taps that take part.
-    pub taps: u32,
-    /// The filter's tap of tap 0.
-    pub filter_start: i32,
     /// Filter taps between tap rows.
     pub filter_tap_h: i32,
     /// Filter taps between taps.
@@ -104,6 +133,10 @@ pub struct PatchProduct {
     pub row_tiles: FastDivmod,
     /// Divides by tiles of pixels.
     pub pixel_tiles: FastDivmod,
+    /// Divides by classes.
+    pub classes: FastDivmod,
+    /// What tells the classes apart.
+    pub class: [PatchClass; PATCH_CLASSES],
 }
 
 /// A thread's part of the result: `I` fragments of 16 channels by four of 8 pixels.
@@ -115,6 +148,9 @@ struct Tile {
     group: u32,
     first_row: u32,
     place: Place,
+    out_start: i32,
+    taps: u32,
+    first_tap: u32,
 }
 
 /// Where a block is on its way: a tile, and of its reduction the first chunk and the first tap of a round.
@@ -123,26 +159,55 @@ struct Round {
     tile: u32,
     chunk: u32,
     tap: u32,
+    /// The tile's taps, the first of them in the table, and its chunks.
+    taps: u32,
+    first_tap: u32,
+    chunks: u32,
     /// Rounds before, and patches.
     count: u32,
     patches: u32,
 }
 
 impl Round {
-    fn first() -> Self {
-        Self { tile: block_idx_x(), chunk: 0, tap: 0, count: 0, patches: 0 }
+    /// # Safety
+    /// The tables were filled before the last barrier.
+    #[inline(always)]
+    unsafe fn first(product: &PatchProduct) -> Self {
+        let tile = block_idx_x();
+        let mut round =
+            Self { tile, chunk: 0, tap: 0, taps: 0, first_tap: 0, chunks: 0, count: 0, patches: 0 };
+        // SAFETY: by this function's contract.
+        unsafe { round.enter(product) };
+        round
+    }
+
+    /// Takes what the tile's class says.
+    ///
+    /// # Safety
+    /// The tables were filled before a barrier.
+    #[inline(always)]
+    unsafe fn enter(&mut self, product: &PatchProduct) {
+        let (_, class) = product.classes.divmod(self.tile);
+        // SAFETY: by this function's contract.
+        let [_, taps, first_tap, chunks] = unsafe { shared_load16(CLASSES + class * CLASS_BYTES + 16) };
+        (self.taps, self.first_tap, self.chunks) = (taps, first_tap, chunks);
     }
 
     /// Taps first, which share a patch, then chunks, then tiles.
+    ///
+    /// # Safety
+    /// The tables were filled before a barrier.
     #[inline(always)]
-    fn advance(&mut self, product: &PatchProduct) {
+    unsafe fn advance(&mut self, product: &PatchProduct) {
         self.count += 1;
         self.tap += product.round_taps;
-        if self.tap >= product.taps {
+        if self.tap >= self.taps {
             (self.tap, self.patches) = (0, self.patches + 1);
             self.chunk += product.round_chunks;
-            if self.chunk >= product.chunks {
+            if self.chunk >= self.chunks {
                 (self.chunk, self.tile) = (0, self.tile + grid_dim_x());
+                // SAFETY: by this function's contract.
+                unsafe { self.enter(product) };
             }
         }
     }
@@ -150,18 +215,33 @@ impl Round {
     /// Chunks and taps of the round.
     #[inline(always)]
     fn extents(&self, product: &PatchProduct) -> (u32, u32) {
-        let (chunks, taps) = (product.chunks - self.chunk, product.taps - self.tap);
+        let (chunks, taps) = (self.chunks - self.chunk, self.taps - self.tap);
         (
             if chunks < product.round_chunks { chunks } else { product.round_chunks },
             if taps < product.round_taps { taps } else { product.round_taps },
         )
     }
 
+    /// # Safety
+    /// The tables were filled before a barrier.
     #[inline(always)]
-    fn tile(&self, product: &PatchProduct) -> Tile {
-        let (rest, row_tile) = product.row_tiles.divmod(self.tile);
+    unsafe fn tile(&self, product: &PatchProduct) -> Tile {
+        let (rest, class) = product.classes.divmod(self.tile);
+        let (rest, row_tile) = product.row_tiles.divmod(rest);
         let (group, pixel_tile) = product.pixel_tiles.divmod(rest);
-        Tile { group, first_row: row_tile * PATCH_ROWS, place: product.patch.place(pixel_tile) }
+        let at = CLASSES + class * CLASS_BYTES;
+        // SAFETY: by this function's contract.
+        let ([pixels_h, pixels_w, start_h, start_w], [out_start, ..]) =
+            unsafe { (shared_load16(at), shared_load16(at + 16)) };
+        let field = Field { pixels: [pixels_h, pixels_w], start: [start_h as i32, start_w as i32] };
+        Tile {
+            group,
+            first_row: row_tile * PATCH_ROWS,
+            place: product.patch.place_in(field, pixel_tile),
+            out_start: out_start as i32,
+            taps: self.taps,
+            first_tap: self.first_tap,
+        }
     }
 }
 
@@ -184,7 +264,39 @@ impl Buffers {
     }
 }
 
-/// Forward, or one residue class of dgrad.
+/// Fills the tables of taps and of classes.
+///
+/// # Safety
+/// The launch gave room for them, and a barrier follows.
+#[inline(always)]
+unsafe fn fill_tables(product: &PatchProduct, thread: u32) {
+    let mut c = 0;
+    // Written out by the compiler: an index that is not known would put the classes into local memory.
+    while c < PATCH_CLASSES {
+        let class = &product.class[c];
+        let tap = thread.wrapping_sub(class.first_tap);
+        // SAFETY: by this function's contract.
+        unsafe {
+            if tap < class.taps {
+                let (i, j) = class.taps_w.divmod(tap);
+                let number =
+                    class.filter_start + i as i32 * product.filter_tap_h + j as i32 * product.filter_tap_w;
+                let start = [class.tap_start_h, class.tap_start_w];
+                shared_store(thread * 8, product.patch.tap_from(start, (i, j)));
+                shared_store(thread * 8 + 4, number);
+            }
+            if thread == c as u32 {
+                let at = CLASSES + thread * CLASS_BYTES;
+                let field = [class.pixels_h, class.pixels_w, class.start_h as u32, class.start_w as u32];
+                shared_store16(at, field);
+                shared_store16(at + 16, [class.out_start as u32, class.taps, class.first_tap, class.chunks]);
+            }
+        }
+        c += 1;
+    }
+}
+
+/// Forward, or up to four residue classes of dgrad.
 ///
 /// # Safety
 /// `source` and `out` are valid for the tensors that `product` describes, `packed` for the filter as
@@ -198,19 +310,15 @@ pub unsafe fn product<E: Factor, const I: usize, const SPLIT: bool>(
     product: &PatchProduct,
 ) {
     let thread = thread_idx_x();
-    if thread < product.taps {
-        let (i, j) = product.patch.taps_w.divmod(thread);
-        let number = product.filter_start + i as i32 * product.filter_tap_h + j as i32 * product.filter_tap_w;
-        // SAFETY: the launch gave room for the table.
-        unsafe {
-            shared_store(thread * 8, product.patch.tap(thread));
-            shared_store(thread * 8 + 4, number);
-        }
+    // SAFETY: the launch gave room for the tables.
+    unsafe {
+        fill_tables(product, thread);
+        product.patch.fill_reads(READS, [thread, multiplying::<I>() + GATHERING]);
     }
-    // SAFETY: the launch gave room for the table.
-    unsafe { product.patch.fill_reads(READS, [thread, multiplying::<I>() + GATHERING]) };
+    sync_threads();
     let buffers = Buffers::new(product);
-    let mut round = Round::first();
+    // SAFETY: the tables were filled before the barrier.
+    let mut round = unsafe { Round::first(product) };
     // A round is brought while the one before is multiplied. Both kinds of threads have their own loop, so that those
     // that gather need no registers for sums; at the barriers they meet.
     if thread < multiplying::<I>() {
@@ -220,18 +328,18 @@ pub unsafe fn product<E: Factor, const I: usize, const SPLIT: bool>(
             sync_threads();
             // SAFETY: the round's buffers were complete before the barrier; all lanes are here.
             unsafe { multiply_round::<E, I, SPLIT>(product, &buffers, &round, &mut sums) };
-            let tile = round.tile;
-            let of = round.tile(product);
-            round.advance(product);
-            if round.tile != tile {
-                // SAFETY: the tile's elements are this block's.
-                unsafe {
+            let done = round;
+            // SAFETY: the tables were filled before a barrier; the tile's elements are this block's.
+            unsafe {
+                round.advance(product);
+                if round.tile != done.tile {
+                    let of = done.tile(product);
                     let again = store::<E, I, SPLIT>(out, product, &of, &sums);
                     if SPLIT && again != 0 {
                         compute_again::<E, I>(source, packed, out, product, &of, again);
                     }
+                    sums = [[[0.0; 4]; 4]; I];
                 }
-                sums = [[[0.0; 4]; 4]; I];
             }
         }
     } else {
@@ -247,8 +355,8 @@ pub unsafe fn product<E: Factor, const I: usize, const SPLIT: bool>(
                     &round,
                     thread - multiplying::<I>(),
                 );
-            };
-            round.advance(product);
+                round.advance(product);
+            }
         }
         sync_threads();
     }
@@ -268,7 +376,8 @@ unsafe fn bring_round<E: Factor, const SPLIT: bool>(
     thread: u32,
 ) {
     let patch = &product.patch;
-    let tile = round.tile(product);
+    // SAFETY: the tables were filled before a barrier.
+    let tile = unsafe { round.tile(product) };
     let (chunks, taps) = round.extents(product);
     let filter = buffers.filter + round.count % 2 * buffers.filter_bytes;
     let mut chunk = 0;
@@ -277,7 +386,7 @@ unsafe fn bring_round<E: Factor, const SPLIT: bool>(
         let mut tap = 0;
         while tap < taps {
             // SAFETY: the table was filled before a barrier.
-            let number: u32 = unsafe { shared_load((round.tap + tap) * 8 + 4) };
+            let number: u32 = unsafe { shared_load((tile.first_tap + round.tap + tap) * 8 + 4) };
             let row = (first + number) * product.padded_rows + tile.first_row;
             let at = packed.cast::<u8>().wrapping_add(row as usize * CHUNK as usize + thread as usize * 16);
             let to = filter + (chunk * product.round_taps + tap) * TAP_BYTES;
@@ -344,7 +453,7 @@ unsafe fn multiply_round<E: Factor, const I: usize, const SPLIT: bool>(
         let mut tap = 0;
         while tap < taps {
             // SAFETY: the table was filled before a barrier.
-            let distance: u32 = unsafe { shared_load((round.tap + tap) * 8) };
+            let distance: u32 = unsafe { shared_load((round.first_tap + round.tap + tap) * 8) };
             let b = met.map(|met| entries + entry_at(met + distance, lane / 8 % 2));
             // SAFETY: by this function's contract.
             unsafe { multiply::<E, I, SPLIT>(filter + tap * TAP_BYTES, b, sums) };
@@ -401,10 +510,11 @@ fn corner<const I: usize>(thread: u32, i: u32, j: u32, e: u32) -> (u32, u32) {
 
 /// Where a pixel of a tile lies in the result, from its channel's first element.
 #[inline(always)]
-fn offset(product: &PatchProduct, place: Place, pixel: Pixel) -> i64 {
+fn offset(product: &PatchProduct, tile: &Tile, pixel: Pixel) -> i64 {
+    let place = tile.place;
     let inside =
         (place.y + pixel.y) as i32 * product.out_step_h + (place.x + pixel.x) as i32 * product.out_step_w;
-    i64::from(place.n + pixel.n) * product.out_image + i64::from(inside + product.out_start)
+    i64::from(place.n + pixel.n) * product.out_image + i64::from(inside + tile.out_start)
 }
 
 /// Stores or adds a thread's part of a tile; split, leaves out what is not finite and returns it as bits.
@@ -429,21 +539,33 @@ unsafe fn store<E: Factor, const I: usize, const SPLIT: bool>(
         let last = Pixel { x: first.x + 3, ..first };
         let channel =
             i64::from(tile.group * product.rows + tile.first_row + row) * i64::from(product.out_channel);
-        let start = out.wrapping_offset((channel + offset(product, tile.place, first)) as isize);
-        let side_by_side = (last.x < patch.tile_w.divisor())
-            & patch.counts(tile.place, last)
-            & (product.out_step_w == 1)
-            & (product.accumulate == 0);
-        let aligned = start.addr().is_multiple_of(4 * size_of::<E>()) & (product.out_channel % 4 == 0);
-        if side_by_side & aligned {
+        let start = out.wrapping_offset((channel + offset(product, tile, first)) as isize);
+        let in_a_row =
+            (last.x < patch.tile_w.divisor()) & patch.counts(tile.place, last) & (product.accumulate == 0);
+        let aligned = (product.out_step_w == 1)
+            & start.addr().is_multiple_of(4 * size_of::<E>())
+            & (product.out_channel % 4 == 0);
+        if in_a_row {
             let mut i = 0;
             while i < 2 * I {
                 let four = four(sums, i, half);
                 if tile.first_row + row + 8 * (i as u32) < product.rows {
                     let to = start.wrapping_offset(8 * i as isize * product.out_channel as isize);
                     if !SPLIT || four.iter().all(|sum| sum.is_finite()) {
-                        // SAFETY: the elements lie in the result, on their boundary, and no other thread has them.
-                        unsafe { E::store_four(to, four) };
+                        // SAFETY: the elements lie in the result, on their boundary if so, and no other thread has
+                        // them.
+                        unsafe {
+                            if aligned {
+                                E::store_four(to, four);
+                            } else {
+                                let [a, b, c, d] = four.map(E::narrow);
+                                let step = product.out_step_w as isize;
+                                *to = a;
+                                *to.wrapping_offset(step) = b;
+                                *to.wrapping_offset(2 * step) = c;
+                                *to.wrapping_offset(3 * step) = d;
+                            }
+                        }
                     } else {
                         again |= 0xf << ((half * 2 * I + i) * 4);
                     }
@@ -455,7 +577,7 @@ unsafe fn store<E: Factor, const I: usize, const SPLIT: bool>(
             let mut u = 0;
             while u < 4 {
                 if patch.counts(tile.place, pixel) {
-                    let start = out.wrapping_offset((channel + offset(product, tile.place, pixel)) as isize);
+                    let start = out.wrapping_offset((channel + offset(product, tile, pixel)) as isize);
                     let mut i = 0;
                     while i < 2 * I {
                         if tile.first_row + row + 8 * (i as u32) < product.rows {
@@ -515,15 +637,17 @@ unsafe fn compute_again<E: Num<Acc = f32>, const I: usize>(
         while channel < product.channels {
             let (chunk, inside) = (channel / chunk_channels, channel % chunk_channels);
             let mut tap = 0;
-            while tap < product.taps {
-                let entry = patch.entry(met + patch.tap(tap));
+            while tap < tile.taps {
+                // SAFETY: the tables were filled before a barrier.
+                let distance: u32 = unsafe { shared_load((tile.first_tap + tap) * 8) };
+                let entry = patch.entry(met + distance);
                 let offset = i64::from(tile.place.n) * patch.image
                     + i64::from(tile.group * product.channels + channel) * i64::from(patch.channel)
                     + i64::from(patch.offset(tile.place, entry));
-                // SAFETY: the tables were filled before a barrier; the entry lies in the image if it is taken, and
-                // the filter's element in the packed filter.
+                // SAFETY: as above; the entry lies in the image if it is taken, and the filter's element in the packed
+                // filter.
                 unsafe {
-                    let number: u32 = shared_load(tap * 8 + 4);
+                    let number: u32 = shared_load((tile.first_tap + tap) * 8 + 4);
                     let take = patch.inside(tile.place, entry);
                     let value = load_if(take, source.wrapping_offset(offset as isize), E::narrow(0.0));
                     let place = ((tile.group * product.chunks + chunk) * product.filter_taps + number)
@@ -537,7 +661,7 @@ unsafe fn compute_again<E: Num<Acc = f32>, const I: usize>(
             channel += 1;
         }
         let channel = i64::from(tile.group * product.rows + row) * i64::from(product.out_channel);
-        let at = channel + offset(product, tile.place, patch.pixel(index));
+        let at = channel + offset(product, tile, patch.pixel(index));
         // SAFETY: the element lies in the result, and is this thread's.
         unsafe { put(out.wrapping_offset(at as isize), sum, product.accumulate) };
     }
@@ -620,7 +744,7 @@ entry! { sm_80 single conv2d_patch {
     args(source: *mut E, packed: *mut E, out: *mut E)
     hidden(described: PatchProduct)
     constants()
-    barriers(4)
+    barriers(5)
     threads(256, 2)
 } }
 
@@ -643,7 +767,7 @@ entry! { sm_80 f32 conv2d_patch_split {
     args(source: *mut E, packed: *mut E, out: *mut E)
     hidden(described: PatchProduct)
     constants()
-    barriers(4)
+    barriers(5)
     threads(384, 1)
 } }
 

@@ -442,6 +442,18 @@ mod imp {
         word
     }
 
+    /// Not `pure`: the instruction must stay where all lanes of the warp reach it.
+    #[inline(always)]
+    pub(super) unsafe fn shuffle_xor(word: u32, mask: u32) -> u32 {
+        let other: u32;
+        // SAFETY: by this function's contract.
+        unsafe {
+            asm!("shfl.sync.bfly.b32 {o}, {w}, {m}, 31, -1;", o = out(reg32) other, w = in(reg32) word,
+                m = in(reg32) mask, options(nomem, nostack));
+        }
+        other
+    }
+
     #[inline(always)]
     pub(super) fn pick_bytes(low: u32, high: u32, selector: u32) -> u32 {
         let word: u32;
@@ -506,6 +518,10 @@ mod imp {
 
     pub(super) unsafe fn load_matrices<const TRANSPOSED: bool>(_: u32) -> [u32; 4] {
         unreachable!("shared memory belongs to a block of threads, and a host has one thread")
+    }
+
+    pub(super) unsafe fn shuffle_xor(_: u32, _: u32) -> u32 {
+        unreachable!("lanes belong to a warp of threads, and a host has one thread")
     }
 
     pub(super) unsafe fn copy16_async(_: u32, _: *const u8) {
@@ -719,6 +735,24 @@ pub unsafe fn store16_if(take: bool, to: *mut u8, words: [u32; 4]) {
 #[inline(always)]
 pub fn funnel_right(low: u32, high: u32, bits: u32) -> u32 {
     imp::funnel_right(low, high, bits)
+}
+
+/// The value of the lane whose number differs by the bits of `mask`.
+///
+/// # Safety
+/// All lanes of the warp call this together; the value has four or eight bytes, and every bit pattern is one.
+#[inline(always)]
+pub unsafe fn shuffle_xor<A: Copy>(value: A, mask: u32) -> A {
+    // SAFETY: by this function's contract; each arm moves exactly the value's bytes.
+    unsafe {
+        if size_of::<A>() == 8 {
+            let [low, high]: [u32; 2] = core::mem::transmute_copy(&value);
+            core::mem::transmute_copy(&[imp::shuffle_xor(low, mask), imp::shuffle_xor(high, mask)])
+        } else {
+            let word: u32 = core::mem::transmute_copy(&value);
+            core::mem::transmute_copy(&imp::shuffle_xor(word, mask))
+        }
+    }
 }
 
 /// Four of the eight bytes of `high:low`, one for each nibble of the selector (`prmt`).

@@ -51,6 +51,7 @@ pub mod conv2d_few_dw;
 pub mod conv2d_few_dw_mma;
 pub mod conv2d_patch;
 pub mod conv2d_patch_dw;
+pub mod conv2d_small;
 pub mod conv2d_tiled;
 pub mod flatten;
 pub mod relu;

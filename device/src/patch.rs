@@ -92,6 +92,19 @@ pub struct Place {
     pub h: i32,
     /// The image column of its first entry.
     pub w: i32,
+    /// Pixel rows of the result.
+    pub pixels_h: u32,
+    /// Pixel columns of the result.
+    pub pixels_w: u32,
+}
+
+/// Where the tiles of a class lie.
+#[derive(Clone, Copy)]
+pub struct Field {
+    /// Pixel rows and columns.
+    pub pixels: [u32; 2],
+    /// The image row and column of the first tile's first entry.
+    pub start: [i32; 2],
 }
 
 /// A pixel of a tile, from the tile's first.
@@ -120,14 +133,23 @@ impl Patch {
     /// The place of a tile: along rows first, then columns, then the batch.
     #[inline(always)]
     pub fn place(&self, tile: u32) -> Place {
+        let (pixels, start) = ([self.pixels_h, self.pixels_w], [self.start_h, self.start_w]);
+        self.place_in(Field { pixels, start }, tile)
+    }
+
+    /// The place of a tile of a class.
+    #[inline(always)]
+    pub fn place_in(&self, field: Field, tile: u32) -> Place {
         let (rest, x) = self.tiles_w.divmod(tile);
         let (n, y) = self.tiles_h.divmod(rest);
         Place {
             n: n * self.tile_n,
             y: y * self.tile_h.divisor(),
             x: x * self.tile_w.divisor(),
-            h: self.start_h + y as i32 * self.between_h,
-            w: self.start_w + x as i32 * self.between_w,
+            h: field.start[0] + y as i32 * self.between_h,
+            w: field.start[1] + x as i32 * self.between_w,
+            pixels_h: field.pixels[0],
+            pixels_w: field.pixels[1],
         }
     }
 
@@ -153,8 +175,8 @@ impl Patch {
     pub fn counts(&self, place: Place, pixel: Pixel) -> bool {
         (pixel.n < self.tile_n)
             & (place.n + pixel.n < self.batch)
-            & (place.y + pixel.y < self.pixels_h)
-            & (place.x + pixel.x < self.pixels_w)
+            & (place.y + pixel.y < place.pixels_h)
+            & (place.x + pixel.x < place.pixels_w)
     }
 
     /// The entry that a pixel meets with a tap that lies nowhere: add [`tap`](Patch::tap).
@@ -166,9 +188,14 @@ impl Patch {
     /// Entries from a pixel's [`met`](Patch::met) to the one it meets with a tap.
     #[inline(always)]
     pub fn tap(&self, tap: u32) -> u32 {
-        let (i, j) = self.taps_w.divmod(tap);
-        let row = self.tap_start_h + i as i32 * self.tap_h;
-        let column = self.tap_start_w + j as i32 * self.tap_w;
+        self.tap_from([self.tap_start_h, self.tap_start_w], self.taps_w.divmod(tap))
+    }
+
+    /// The same for row and column `i` and `j` of the taps of a class, which start elsewhere.
+    #[inline(always)]
+    pub fn tap_from(&self, start: [i32; 2], (i, j): (u32, u32)) -> u32 {
+        let row = start[0] + i as i32 * self.tap_h;
+        let column = start[1] + j as i32 * self.tap_w;
         let (along, phase) = self.phases.divmod(column as u32);
         row as u32 * self.columns.divisor() + phase * self.phase_columns.divisor() + along
     }

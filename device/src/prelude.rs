@@ -14,6 +14,7 @@ pub use crate::conv2d_few_dw::*;
 pub use crate::conv2d_few_dw_mma::*;
 pub use crate::conv2d_patch::*;
 pub use crate::conv2d_patch_dw::*;
+pub use crate::conv2d_small::*;
 pub use crate::conv2d_tiled::*;
 pub use crate::divmod::{FastDivmod, FastDivmod64};
 pub use crate::flatten::{

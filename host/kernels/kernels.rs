@@ -459,6 +459,31 @@ pub static KERNELS: &[KernelInfo] = &[
         ],
     },
     KernelInfo {
+        name: "conv2d_few",
+        family: Family::Single,
+        source: include_str!("conv2d_few/source.rs"),
+        args: &[
+            Param { name: "dy", ty: "*mut E" },
+            Param { name: "filter", ty: "*mut E" },
+            Param { name: "dx", ty: "*mut E" },
+        ],
+        hidden: &[Param { name: "product", ty: "FewChannels" }],
+        constants: &[
+            Constant { name: "taps_h", divisor: false },
+            Constant { name: "taps_w", divisor: false },
+            Constant { name: "stride_h", divisor: false },
+            Constant { name: "stride_w", divisor: false },
+            Constant { name: "kh", divisor: false },
+            Constant { name: "kw", divisor: false },
+            Constant { name: "channels", divisor: false },
+        ],
+        modules: &[
+            Module { kind: "f16", target: "sm_70", ptx: include_str!("conv2d_few/f16.ptx") },
+            Module { kind: "bf16", target: "sm_70", ptx: include_str!("conv2d_few/bf16.ptx") },
+            Module { kind: "f32", target: "sm_70", ptx: include_str!("conv2d_few/f32.ptx") },
+        ],
+    },
+    KernelInfo {
         name: "conv2d_few_dw",
         family: Family::Single,
         source: include_str!("conv2d_few_dw/source.rs"),
@@ -493,31 +518,6 @@ pub static KERNELS: &[KernelInfo] = &[
             Module { kind: "f16", target: "sm_80", ptx: include_str!("conv2d_few_dw_mma/f16.ptx") },
             Module { kind: "bf16", target: "sm_80", ptx: include_str!("conv2d_few_dw_mma/bf16.ptx") },
             Module { kind: "f32", target: "sm_80", ptx: include_str!("conv2d_few_dw_mma/f32.ptx") },
-        ],
-    },
-    KernelInfo {
-        name: "conv2d_few_dx",
-        family: Family::Single,
-        source: include_str!("conv2d_few_dx/source.rs"),
-        args: &[
-            Param { name: "dy", ty: "*mut E" },
-            Param { name: "filter", ty: "*mut E" },
-            Param { name: "dx", ty: "*mut E" },
-        ],
-        hidden: &[Param { name: "product", ty: "FewChannels" }],
-        constants: &[
-            Constant { name: "taps_h", divisor: false },
-            Constant { name: "taps_w", divisor: false },
-            Constant { name: "stride_h", divisor: false },
-            Constant { name: "stride_w", divisor: false },
-            Constant { name: "kh", divisor: false },
-            Constant { name: "kw", divisor: false },
-            Constant { name: "channels", divisor: false },
-        ],
-        modules: &[
-            Module { kind: "f16", target: "sm_70", ptx: include_str!("conv2d_few_dx/f16.ptx") },
-            Module { kind: "bf16", target: "sm_70", ptx: include_str!("conv2d_few_dx/bf16.ptx") },
-            Module { kind: "f32", target: "sm_70", ptx: include_str!("conv2d_few_dx/f32.ptx") },
         ],
     },
     KernelInfo {
@@ -667,6 +667,29 @@ pub static KERNELS: &[KernelInfo] = &[
         hidden: &[Param { name: "described", ty: "PatchProduct" }],
         constants: &[],
         modules: &[Module { kind: "f32", target: "sm_80", ptx: include_str!("conv2d_patch_split/f32.ptx") }],
+    },
+    KernelInfo {
+        name: "conv2d_small",
+        family: Family::Float,
+        source: include_str!("conv2d_small/source.rs"),
+        args: &[
+            Param { name: "source", ty: "*mut E" },
+            Param { name: "filter", ty: "*mut E" },
+            Param { name: "out", ty: "*mut E" },
+            Param { name: "x", ty: "*mut E" },
+            Param { name: "dw", ty: "*mut E" },
+        ],
+        hidden: &[
+            Param { name: "product", ty: "SmallProduct" },
+            Param { name: "gradient", ty: "SmallGradient" },
+        ],
+        constants: &[],
+        modules: &[
+            Module { kind: "f16", target: "sm_70", ptx: include_str!("conv2d_small/f16.ptx") },
+            Module { kind: "bf16", target: "sm_70", ptx: include_str!("conv2d_small/bf16.ptx") },
+            Module { kind: "f32", target: "sm_70", ptx: include_str!("conv2d_small/f32.ptx") },
+            Module { kind: "f64", target: "sm_70", ptx: include_str!("conv2d_small/f64.ptx") },
+        ],
     },
     KernelInfo {
         name: "conv2d_taps_64",

@@ -124,8 +124,27 @@ pub struct LaunchOptions<'a> {
     pub grid: Option<NonZeroU32>,
     /// Convolutions of f32: how products are formed.
     pub math: MathMode,
+    /// Convolutions: which kernels of a GPU compute it.
+    pub algorithm: Algorithm,
     /// Memory for partial results. Without it a device takes some of its own for the length of the launch.
     pub workspace: Option<Workspace>,
+}
+
+/// Which kernels compute a convolution on a GPU. Each gives the same bits every time; they differ from each other in
+/// the last bits, as their sums have other orders.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Algorithm {
+    /// What suits the shape best, by rules that depend on nothing else.
+    #[default]
+    Auto,
+    /// The portable kernel: a thread an element of the result.
+    Portable,
+    /// One launch for forward, or for both gradients, without a workspace: for floats and at most 2^25 products. It is
+    /// an error for others.
+    Small,
+    /// Those that large problems run on, whatever the size; the portable kernel where none suits.
+    Large,
 }
 
 /// How a convolution of f32 forms its products. Other element types have one way each.
@@ -178,6 +197,13 @@ impl<'a> LaunchOptions<'a> {
     #[must_use]
     pub fn math(mut self, math: MathMode) -> Self {
         self.math = math;
+        self
+    }
+
+    /// Chooses the kernels of a convolution.
+    #[must_use]
+    pub fn algorithm(mut self, algorithm: Algorithm) -> Self {
+        self.algorithm = algorithm;
         self
     }
 
@@ -514,11 +540,15 @@ macro_rules! kernel {
                 ) -> $crate::Result<Vec<$crate::launch::Launch>> {
                     let portable = $crate::Kernel::prepare(self, args, options)?;
                     // A grid of the caller's own is one for the portable kernel.
-                    let tuned = if options.grid.is_some() {
-                        None
-                    } else {
-                        $variants(self, args, options, target, &portable)
-                    };
+                    let own = options.grid.is_some() || options.algorithm == $crate::Algorithm::Portable;
+                    let tuned = if own { None } else { $variants(self, args, options, target, &portable) };
+                    if tuned.is_none() && options.algorithm == $crate::Algorithm::Small {
+                        return Err($crate::Error::Option {
+                            kernel: $name,
+                            option: "algorithm",
+                            rule: "is Small, which is for floats, at most 2^25 products, and the kernel's own grid",
+                        });
+                    }
                     Ok(tuned.unwrap_or_else(|| vec![portable]))
                 }
 

@@ -25,7 +25,7 @@ pub use device::{Buffer, Device, Mark, Stream};
 pub use element::{DType, Element, Float, Num};
 pub use error::{Error, Result};
 pub use graph::Graph;
-pub use kernel::{Kernel, LaunchOptions, MathMode, Workspace};
+pub use kernel::{Algorithm, Kernel, LaunchOptions, MathMode, Workspace};
 pub use ops::bias_add::{BiasAddBackward, BiasAddForward};
 pub use ops::cast::{CastToBf16, CastToF16, CastToF32, CastToF64};
 pub use ops::channel_cat::{ChannelCatBackward, ChannelCatForward};

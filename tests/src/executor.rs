@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cotangent::launch::{Access, Target};
 use cotangent::verify::{Call, Case, Executor, Failure, Grid, HostBuffer, kernel};
-use cotangent::{DType, Device, LaunchOptions, MathMode, Workspace, kernels};
+use cotangent::{Algorithm, DType, Device, LaunchOptions, MathMode, Workspace, kernels};
 
 use crate::ptx::{Launch, Machine, Memory, Module, Options};
 
@@ -15,6 +15,7 @@ use crate::ptx::{Launch, Machine, Memory, Module, Options};
 #[derive(Debug, Default)]
 pub struct PtxMachine {
     target: Option<Target>,
+    algorithm: Algorithm,
     options: Options,
     blocks: Blocks,
     rewrite: Option<Rewrite>,
@@ -71,6 +72,13 @@ impl PtxMachine {
     #[must_use]
     pub fn planned(target: Target) -> Self {
         Self { target: Some(target), ..Self::default() }
+    }
+
+    /// Chooses the kernels of convolutions that are planned.
+    #[must_use]
+    pub fn algorithm(mut self, algorithm: Algorithm) -> Self {
+        self.algorithm = algorithm;
+        self
     }
 
     /// Bounds each launch.
@@ -199,7 +207,8 @@ impl Executor for PtxMachine {
             let workspace = memory.alloc("workspace", bytes as usize, 0);
             Ok(memory.address(workspace))
         };
-        for launch in launches(call, &addresses, self.target.as_ref(), workspace)? {
+        let planned = self.target.as_ref().map(|target| (target, self.algorithm));
+        for launch in launches(call, &addresses, planned, workspace)? {
             if launch.work() > 0 {
                 self.launch(&launch, &mut memory)?;
             }
@@ -225,11 +234,12 @@ impl Executor for PtxMachine {
 pub(crate) fn launches(
     call: &Call<'_>,
     addresses: &[u64],
-    target: Option<&Target>,
+    planned: Option<(&Target, Algorithm)>,
     workspace: impl FnOnce(u64) -> Result<u64, Failure>,
 ) -> Result<Vec<cotangent::launch::Launch>, Failure> {
-    let Some(target) = target else { return Ok(vec![call.prepare(addresses)?]) };
+    let Some((target, algorithm)) = planned else { return Ok(vec![call.prepare(addresses)?]) };
     let mut call = *call;
+    call.options.algorithm = algorithm;
     let bytes = call.workspace_bytes(addresses, target)?;
     if bytes > 0 {
         call.options.workspace = Some(Workspace { address: workspace(bytes)?, bytes });
@@ -241,7 +251,8 @@ pub(crate) fn launches(
 const ENOUGH_BLOCKS: u32 = 64;
 
 /// Where device code runs in the tests: the first GPU, or the machine where there is none. The machine runs the
-/// portable kernels, and then what is planned for a large GPU, and for a small one where that differs. Which it
+/// portable kernels, and then what is planned for a large GPU and for a small one, with the kernels for large problems
+/// and with those that suit the shape, where they differ. Which it
 /// is goes to the test's output.
 #[must_use]
 pub fn places() -> Vec<Place> {
@@ -254,9 +265,15 @@ pub fn places() -> Vec<Place> {
             println!("on the PTX machine: {error}");
             let [large, small] =
                 [132, 1].map(|multiprocessors| Target { capability: (9, 0), multiprocessors });
-            let planned =
-                |target, unlike| Place::Planned { machine: PtxMachine::planned(target), target, unlike };
-            vec![Place::Portable(PtxMachine::new()), planned(large, None), planned(small, Some(large))]
+            let mut places = vec![Place::Portable(PtxMachine::new())];
+            let mut unlike = Vec::new();
+            for planned in [Algorithm::Large, Algorithm::Auto].iter().flat_map(|&a| [(large, a), (small, a)])
+            {
+                let machine = PtxMachine::planned(planned.0).algorithm(planned.1);
+                places.push(Place::Planned { machine, planned, unlike: unlike.clone() });
+                unlike.push(planned);
+            }
+            places
         }
     }
 }
@@ -272,10 +289,10 @@ pub enum Place {
     Planned {
         /// The machine.
         machine: PtxMachine,
-        /// The target.
-        target: Target,
-        /// A target that was there before.
-        unlike: Option<Target>,
+        /// The target, and the choice of kernels.
+        planned: (Target, Algorithm),
+        /// Those that were there before.
+        unlike: Vec<(Target, Algorithm)>,
     },
 }
 
@@ -299,12 +316,13 @@ impl Place {
     /// Whether a case runs other kernels here than at the places before this one.
     #[must_use]
     pub fn adds(&self, case: &Case, dtype: DType) -> bool {
-        let Self::Planned { target, unlike, .. } = self else { return true };
+        let Self::Planned { planned, unlike, .. } = self else { return true };
         // A refusal shows where the case runs.
-        let plan = |target| plan(case, dtype, target, MathMode::default()).unwrap_or_default();
-        let here = plan(target);
-        let other = unlike.as_ref().is_none_or(|unlike| names(&plan(unlike)) != names(&here));
-        is_tuned(case, &here) && other
+        let plan = |(target, algorithm): &(Target, Algorithm)| {
+            plan(case, dtype, target, *algorithm, MathMode::default()).unwrap_or_default()
+        };
+        let here = plan(planned);
+        is_tuned(case, &here) && unlike.iter().all(|unlike| names(&plan(unlike)) != names(&here))
     }
 }
 
@@ -325,10 +343,11 @@ pub(crate) fn plan(
     case: &Case,
     dtype: DType,
     target: &Target,
+    algorithm: Algorithm,
     math: MathMode,
 ) -> Result<Vec<cotangent::launch::Launch>, Failure> {
     let kernel = kernel(case.kernel, dtype, &case.constants)?;
-    let mut options = LaunchOptions::new().accumulate(case.accumulate).math(math);
+    let mut options = LaunchOptions::new().accumulate(case.accumulate).math(math).algorithm(algorithm);
     options.rows = case.rows;
     let scalar = vec![0; kernel.scalar_bytes()];
     let mut call = Call { kernel: &*kernel, extents: &case.extents, scalar: &scalar, options };
@@ -343,7 +362,9 @@ impl Executor for Place {
         match self {
             Self::Gpu(device) => device.name(),
             Self::Portable(machine) => machine.name(),
-            Self::Planned { machine, target, .. } => format!("{}, as {target:?}", machine.name()),
+            Self::Planned { machine, planned: (target, algorithm), .. } => {
+                format!("{}, as {target:?}, {algorithm:?}", machine.name())
+            }
         }
     }
 

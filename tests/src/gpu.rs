@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cotangent::Algorithm;
 use cotangent::driver::{Arguments, CudaDevice, DeviceMemory, DriverError, Shape, Stream, launch};
 use cotangent::launch::{Launch, Target};
 use cotangent::verify::{Call, Executor, Failure, HostBuffer};
@@ -17,7 +18,7 @@ const UNWRITTEN: u8 = 0xff;
 pub struct Gpu {
     device: Arc<CudaDevice>,
     stream: Stream,
-    target: Option<Target>,
+    planned: Option<(Target, Algorithm)>,
     blocks: Blocks,
 }
 
@@ -32,7 +33,7 @@ impl Gpu {
     /// What the driver answers.
     pub fn new(device: &Arc<CudaDevice>) -> Result<Self, DriverError> {
         let stream = Stream::new(device)?;
-        Ok(Self { device: Arc::clone(device), stream, target: None, blocks: Blocks::Planned })
+        Ok(Self { device: Arc::clone(device), stream, planned: None, blocks: Blocks::Planned })
     }
 
     /// The same GPU for a job: with its target and its grids.
@@ -40,7 +41,7 @@ impl Gpu {
     pub fn for_job(&self, job: &Job) -> Self {
         let Self { device, stream, .. } = self;
         let (device, stream) = (Arc::clone(device), stream.clone());
-        Self { device, stream, target: job.target, blocks: job.blocks }
+        Self { device, stream, planned: job.target.map(|target| (target, job.algorithm)), blocks: job.blocks }
     }
 
     fn start(&self, launched: &Launch) -> Result<(), Failure> {
@@ -65,7 +66,7 @@ impl Executor for Gpu {
     }
 
     fn run(&self, call: &Call<'_>, buffers: &mut [HostBuffer]) -> Result<(), Failure> {
-        let Self { device, stream, target, .. } = self;
+        let Self { device, stream, planned, .. } = self;
         let place = |buffer: &HostBuffer| -> Result<DeviceMemory, DriverError> {
             let guarded = buffer.guarded();
             let memory = DeviceMemory::alloc(device, guarded.len(), stream)?;
@@ -83,7 +84,12 @@ impl Executor for Gpu {
             own = Some(memory);
             Ok(address)
         };
-        let launched = launches(call, &addresses, target.as_ref(), workspace)?;
+        let launched = launches(
+            call,
+            &addresses,
+            planned.as_ref().map(|(target, choice)| (target, *choice)),
+            workspace,
+        )?;
         launched.iter().filter(|launch| launch.work() > 0).try_for_each(|launch| self.start(launch))?;
         for (memory, buffer) in placed.iter().zip(buffers) {
             let mut guarded = buffer.guarded();

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use cotangent::launch::{Access, Launch, Target, Touched};
 use cotangent::verify::{Call, Case, Check, Executor, Failure, HostBuffer, checks, kernel, run};
-use cotangent::{DType, Device, Kernel, LaunchOptions, MathMode};
+use cotangent::{Algorithm, DType, Device, Kernel, LaunchOptions, MathMode};
 
 use crate::executor::{self, Place, places};
 pub use crate::jobs::{equals_literals, matches_reference};
@@ -132,7 +132,7 @@ pub fn prepared(case: &Case, dtype: DType) -> Result<Launch, Failure> {
 /// # Errors
 /// What its kernel refuses.
 pub fn planned(case: &Case, dtype: DType, target: &Target) -> Result<Vec<Launch>, Failure> {
-    executor::plan(case, dtype, target, MathMode::default())
+    executor::plan(case, dtype, target, Algorithm::Large, MathMode::default())
 }
 
 /// A case's launch with buffers at these addresses, planned by its kernel's own checks.

@@ -3,6 +3,7 @@
 use super::erased::Call;
 use super::failure::Failure;
 use crate::device::Device;
+use crate::kernel::Algorithm;
 use crate::launch::Access;
 
 /// Bytes before and after each buffer that must stay as they are.
@@ -100,6 +101,33 @@ impl Executor for Device {
         unsafe { call.launch(self, &addresses)? };
         self.synchronize()?;
         placed.iter().zip(buffers).try_for_each(|(at, buffer)| buffer.take(&at.to_vec()?))
+    }
+}
+
+/// An executor whose convolutions run on the kernels of a choice.
+#[derive(Clone, Copy)]
+pub struct Choosing<'a> {
+    executor: &'a dyn Executor,
+    algorithm: Algorithm,
+}
+
+impl<'a> Choosing<'a> {
+    /// The same executor with this choice.
+    #[must_use]
+    pub fn new(executor: &'a dyn Executor, algorithm: Algorithm) -> Self {
+        Self { executor, algorithm }
+    }
+}
+
+impl Executor for Choosing<'_> {
+    fn name(&self) -> String {
+        self.executor.name()
+    }
+
+    fn run(&self, call: &Call<'_>, buffers: &mut [HostBuffer]) -> Result<(), Failure> {
+        let mut call = *call;
+        call.options.algorithm = self.algorithm;
+        self.executor.run(&call, buffers)
     }
 }
 

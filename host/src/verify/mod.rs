@@ -31,7 +31,7 @@ pub use check::{Measured, run};
 pub use data::{SplitMix64, decode, encode};
 pub use erased::{AnyKernel, Arguments, Call};
 pub use failure::{Failure, Finding};
-pub use memory::{Executor, HostBuffer};
+pub use memory::{Choosing, Executor, HostBuffer};
 pub use reference::bound;
 pub use report::{Row, Scope, verify};
 

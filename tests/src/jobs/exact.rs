@@ -2,7 +2,7 @@
 
 use cotangent::launch::Target;
 use cotangent::verify::{Call, Case, Executor, Failure, HostBuffer, SplitMix64, decode, encode, kernel};
-use cotangent::{DType, Device, LaunchOptions, MathMode};
+use cotangent::{Algorithm, DType, Device, LaunchOptions, MathMode};
 
 use super::shapes::{CONVOLUTIONS, DEPTHWISE, FEW_CHANNELS, convolution};
 use super::{Job, TARGETS, Work, module, planned_for};
@@ -53,7 +53,8 @@ pub(super) fn jobs() -> Vec<Job> {
         for dtype in DTYPES {
             let mut before = Vec::new();
             for target in [TARGETS[0], TARGETS[2]] {
-                let plan = plan(&case, dtype, &target, MathMode::default()).unwrap_or_default();
+                let plan =
+                    plan(&case, dtype, &target, Algorithm::Large, MathMode::default()).unwrap_or_default();
                 let names = names(&plan);
                 if is_tuned(&case, &plan) && !before.contains(&names) {
                     jobs.push(job(&case, dtype, Some(target), &names));
@@ -77,6 +78,7 @@ fn job(case: &Case, dtype: DType, target: Option<Target>, names: &[&'static str]
         label: format!("{case}, exact sums{planned}, {dtype}"),
         modules: names.iter().map(|name| module(name, dtype)).collect(),
         target,
+        algorithm: Algorithm::Large,
         blocks: Blocks::Planned,
         work: Work::Body(Box::new(move |executor| equal(executor, &body, dtype))),
     }

@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use cotangent::launch::Target;
-use cotangent::verify::{Check, Executor, Failure, checks, kernels, run};
-use cotangent::{DType, Device, MathMode};
+use cotangent::verify::{Check, Choosing, Executor, Failure, checks, kernels, run};
+use cotangent::{Algorithm, DType, Device, MathMode};
 use rayon::prelude::*;
 
 use crate::executor::{Blocks, ModuleName, Place, PtxMachine, is_tuned, names, plan};
@@ -34,6 +34,8 @@ pub struct Job {
     pub modules: Vec<ModuleName>,
     /// What its launches are planned for; none for the portable kernel.
     pub target: Option<Target>,
+    /// The choice of kernels for a convolution.
+    pub algorithm: Algorithm,
     /// How many blocks it launches.
     pub blocks: Blocks,
     work: Work,
@@ -56,7 +58,8 @@ impl Job {
     /// A machine for this job, fresh.
     #[must_use]
     pub fn machine(&self) -> PtxMachine {
-        self.target.map_or_else(PtxMachine::new, PtxMachine::planned).blocks(self.blocks)
+        let machine = self.target.map_or_else(PtxMachine::new, PtxMachine::planned);
+        machine.algorithm(self.algorithm).blocks(self.blocks)
     }
 
     /// Runs the job. Launches are those of its target on [`machine`](Self::machine), and those of its own on a device.
@@ -82,6 +85,19 @@ const TARGETS: [Target; 4] = [
     Target { capability: (7, 0), multiprocessors: 80 },
     Target { capability: (7, 0), multiprocessors: 1 },
 ];
+
+/// What plans are for: the kernels for large problems, [`LARGE`] times, then those that suit a problem's size.
+const CHOICES: [(Target, Algorithm); 6] = [
+    (TARGETS[0], Algorithm::Large),
+    (TARGETS[1], Algorithm::Large),
+    (TARGETS[2], Algorithm::Large),
+    (TARGETS[3], Algorithm::Large),
+    (TARGETS[0], Algorithm::Auto),
+    (TARGETS[1], Algorithm::Auto),
+];
+
+/// See [`CHOICES`].
+const LARGE: usize = 4;
 
 /// Every job for the machine, in an order that stays.
 #[must_use]
@@ -135,12 +151,12 @@ fn checked(kernel: &'static str, dtypes: &[DType]) -> Vec<Job> {
     for check in fixed.chain(drawn) {
         for &dtype in dtypes {
             jobs.push(check_job(&check, dtype, None, &[kernel], Blocks::Planned));
-            planned(&check, dtype, &mut jobs);
+            planned(&check, dtype, &CHOICES, &mut jobs);
         }
     }
     for check in shapes::tiled(kernel).into_iter().map(Check::Reference) {
         for &dtype in dtypes {
-            planned(&check, dtype, &mut jobs);
+            planned(&check, dtype, &CHOICES[..LARGE], &mut jobs);
         }
     }
     jobs
@@ -148,19 +164,19 @@ fn checked(kernel: &'static str, dtypes: &[DType]) -> Vec<Job> {
 
 /// A check wherever the plan has other kernels than the portable one, and other kernels or grids than at the targets
 /// before; some of those with other grids too, since any grid is right.
-fn planned(check: &Check, dtype: DType, jobs: &mut Vec<Job>) {
+fn planned(check: &Check, dtype: DType, choices: &[(Target, Algorithm)], jobs: &mut Vec<Job>) {
     let case = check.case();
     let mut before = Vec::new();
-    for target in TARGETS {
-        let plan = plan(case, dtype, &target, MathMode::default()).unwrap_or_default();
+    for &(target, algorithm) in choices {
+        let plan = plan(case, dtype, &target, algorithm, MathMode::default()).unwrap_or_default();
         let names = names(&plan);
         let launches = plan.iter().map(|launch| (launch.kernel().name, launch.geometry().grid_x));
         let launches: Vec<_> = launches.collect();
         if is_tuned(case, &plan) && !before.contains(&launches) {
-            jobs.push(check_job(check, dtype, Some(target), &names, Blocks::Planned));
+            jobs.push(check_job(check, dtype, Some((target, algorithm)), &names, Blocks::Planned));
             if plan.iter().any(|launch| launch.geometry().grid_x > 1) && case.offsets.is_empty() {
-                jobs.push(check_job(check, dtype, Some(target), &names, Blocks::One));
-                jobs.push(check_job(check, dtype, Some(target), &names, Blocks::OneMore));
+                jobs.push(check_job(check, dtype, Some((target, algorithm)), &names, Blocks::One));
+                jobs.push(check_job(check, dtype, Some((target, algorithm)), &names, Blocks::OneMore));
             }
             before.push(launches);
         }
@@ -170,11 +186,14 @@ fn planned(check: &Check, dtype: DType, jobs: &mut Vec<Job>) {
 fn check_job(
     check: &Check,
     dtype: DType,
-    target: Option<Target>,
+    planned: Option<(Target, Algorithm)>,
     names: &[&'static str],
     blocks: Blocks,
 ) -> Job {
+    let (target, algorithm) =
+        planned.map_or((None, Algorithm::Auto), |(target, choice)| (Some(target), choice));
     let planned = target.map_or_else(String::new, planned_for);
+    let choice = if target.is_some() && algorithm == Algorithm::Auto { ", small" } else { "" };
     let grid = match blocks {
         Blocks::Planned => "",
         Blocks::One => ", one block a launch",
@@ -182,9 +201,10 @@ fn check_job(
     };
     Job {
         kernel: check.case().kernel,
-        label: format!("{check}{planned}{grid}, {dtype}"),
+        label: format!("{check}{planned}{choice}{grid}, {dtype}"),
         modules: names.iter().map(|name| module(name, dtype)).collect(),
         target,
+        algorithm,
         blocks,
         work: Work::Check(Box::new(check.clone()), dtype),
     }
@@ -229,7 +249,7 @@ fn run_on_device(kernel: &str, wanted: fn(&Job) -> bool) {
     assert!(!jobs.is_empty(), "{kernel} has no such job");
     let run = |job: &Job| {
         let result = match &device {
-            Ok(device) => job.run(device),
+            Ok(device) => job.run(&Choosing::new(device, job.algorithm)),
             Err(_) => job.run(&job.machine()),
         };
         result.unwrap_or_else(|failure| panic!("{}: {failure}", job.label));

@@ -25,12 +25,12 @@ pub(super) fn tiled(kernel: &'static str) -> Vec<Case> {
     // The combined gradient has the kernels of the other two.
     let shapes =
         if kernel.starts_with("conv2d") && kernel != "conv2d_backward" { &CONVOLUTIONS[..] } else { &[] };
-    let special = DEPTHWISE.iter().chain(&FEW_CHANNELS).filter(|_| !shapes.is_empty());
+    let special = DEPTHWISE.iter().chain(&FEW_CHANNELS).chain(&FEW_OUTPUTS).filter(|_| !shapes.is_empty());
     let cases = shapes.iter().chain(special).map(|&(constants, sizes)| convolution(kernel, constants, sizes));
     let mut cases = everywhere(&cases.collect::<Vec<_>>());
     if kernel == "conv2d_forward" || kernel == "conv2d_backward_dx" {
         // Where a class lacks a tap that another has, what would meet it must not count.
-        let special = DEPTHWISE.iter().chain(&FEW_CHANNELS);
+        let special = DEPTHWISE.iter().chain(&FEW_CHANNELS).chain(&FEW_OUTPUTS);
         let infinite = special.map(|&(constants, sizes)| convolution(kernel, constants, sizes));
         cases.extend(infinite.map(|case| case.data(Data::Overflow)));
     }
@@ -199,6 +199,14 @@ pub(super) const FEW_CHANNELS: [([i32; 8], [i32; 5]); 12] = [
     ([3, 3, 1, 1, 1, 1, 1, 64], [1, 3, 64, 3, 80]),
     ([3, 5, 1, 1, 1, 2, 1, 64], [1, 2, 24, 8, 16]),
     ([3, 3, 1, 1, 1, 1, 1, 64], [1, 4, 16, 2, 200]),
+];
+
+/// Few output channels: as many input channels, more and fewer, and more than a thread takes; with a stride, wgrad alone.
+const FEW_OUTPUTS: [([i32; 8], [i32; 5]); 4] = [
+    ([3, 3, 1, 1, 1, 1, 4, 64], [2, 16, 16, 12, 14]),
+    ([3, 5, 1, 1, 2, 1, 1, 64], [1, 16, 3, 20, 18]),
+    ([2, 3, 1, 1, 0, 2, 2, 64], [1, 40, 10, 9, 17]),
+    ([3, 3, 2, 2, 1, 1, 2, 64], [1, 12, 8, 19, 22]),
 ];
 
 /// A convolution of these sizes.

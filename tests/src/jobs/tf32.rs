@@ -2,7 +2,7 @@
 
 use cotangent::launch::{Access, Target};
 use cotangent::verify::{Call, Case, Executor, Failure, HostBuffer, SplitMix64, kernel};
-use cotangent::{DType, Device, LaunchOptions, MathMode};
+use cotangent::{Algorithm, DType, Device, LaunchOptions, MathMode};
 
 use super::shapes::{CONVOLUTIONS, FEW_CHANNELS, convolution};
 use super::{Job, Work, module, planned_for};
@@ -16,7 +16,8 @@ pub(super) fn jobs(target: &Target) -> Vec<Job> {
             let accumulate = kernel != "conv2d_forward" && number % 2 == 1;
             let case = convolution(kernel, constants, sizes).offsets(&[number % 4, number % 3, number % 2]);
             let case = case.accumulate(accumulate);
-            let plan = plan(&case, DType::F32, target, MathMode::Tf32).expect("a case that can be planned");
+            let plan = plan(&case, DType::F32, target, Algorithm::Large, MathMode::Tf32)
+                .expect("a case that can be planned");
             let names = names(&plan);
             if names == [kernel] {
                 continue;
@@ -26,6 +27,7 @@ pub(super) fn jobs(target: &Target) -> Vec<Job> {
                 label: format!("{case}, in TF32{}, f32", planned_for(*target)),
                 modules: names.iter().map(|name| module(name, DType::F32)).collect(),
                 target: Some(*target),
+                algorithm: Algorithm::Large,
                 blocks: Blocks::Planned,
                 work: Work::Body(Box::new(move |executor| products(executor, &case))),
             });

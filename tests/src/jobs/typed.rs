@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cotangent::launch::Access;
 use cotangent::verify::{AnyKernel, Executor, Failure, HostBuffer, SplitMix64, decode};
-use cotangent::{DType, Device, Element, Kernel, LaunchOptions, Num};
+use cotangent::{Algorithm, DType, Device, Element, Kernel, LaunchOptions, Num};
 
 use super::{Job, Work, module};
 use crate::executor::Blocks;
@@ -184,6 +184,7 @@ impl Jobs {
                 label: format!("{label}{blocks}, bases off by {offsets:?} elements, {dtype}"),
                 modules: vec![module(name, dtype)],
                 target: None,
+                algorithm: Algorithm::Auto,
                 blocks: Blocks::Planned,
                 work: Work::Body(Box::new(move |executor| call.run(executor, grid, offsets))),
             });

@@ -5,11 +5,12 @@ use std::sync::LazyLock;
 use cotangent::kernels::KernelInfo;
 use cotangent::launch::{Launch, Target};
 use cotangent::{
-    BiasAddBackward, BiasAddForward, CastToBf16, CastToF16, CastToF32, CastToF64, ChannelCatBackward,
-    ChannelCatForward, ConstantPad1dBackward, ConstantPad1dForward, Conv2dBackward, Conv2dBackwardDw,
-    Conv2dBackwardDx, Conv2dForward, DType, Device, FlattenBackward, FlattenForward, Kernel, LaunchOptions,
-    MathMode, Num, ReluBackward, ReluForward, Result, SgdStep, SoftmaxCrossEntropyBackward,
-    SoftmaxCrossEntropyForward, UpsampleNearest2dBackward, UpsampleNearest2dForward, Workspace,
+    Algorithm, BiasAddBackward, BiasAddForward, CastToBf16, CastToF16, CastToF32, CastToF64,
+    ChannelCatBackward, ChannelCatForward, ConstantPad1dBackward, ConstantPad1dForward, Conv2dBackward,
+    Conv2dBackwardDw, Conv2dBackwardDx, Conv2dForward, DType, Device, FlattenBackward, FlattenForward,
+    Kernel, LaunchOptions, MathMode, Num, ReluBackward, ReluForward, Result, SgdStep,
+    SoftmaxCrossEntropyBackward, SoftmaxCrossEntropyForward, UpsampleNearest2dBackward,
+    UpsampleNearest2dForward, Workspace,
 };
 use half::{bf16, f16};
 
@@ -29,6 +30,7 @@ pub(crate) struct Call {
     pub(crate) rows: Option<i64>,
     pub(crate) accumulate: bool,
     pub(crate) math: MathMode,
+    pub(crate) algorithm: Algorithm,
 }
 
 impl Call {
@@ -39,6 +41,7 @@ impl Call {
     /// The options, with this workspace.
     pub(crate) fn options(&self, workspace: Option<Workspace>) -> LaunchOptions<'static> {
         let mut options = LaunchOptions::new().accumulate(self.accumulate).math(self.math);
+        options.algorithm = self.algorithm;
         options.rows = self.rows;
         options.workspace = workspace;
         options
@@ -144,10 +147,14 @@ impl Subject {
     pub(crate) fn planned(&self, call: &Call, target: &Target) -> Vec<Launch> {
         let addresses = self.nowhere();
         let plan = || {
-            let bytes = self.launches.workspace_bytes(&addresses, call, target)?;
-            let workspace = Workspace { address: 1 << 50, bytes };
-            let mut launches = self.launches.plan(&addresses, call, None, target)?;
-            launches.extend(self.launches.plan(&addresses, call, Some(workspace), target)?);
+            let mut launches = Vec::new();
+            for algorithm in [Algorithm::Auto, Algorithm::Large] {
+                let call = &Call { algorithm, ..call.clone() };
+                let bytes = self.launches.workspace_bytes(&addresses, call, target)?;
+                let workspace = Workspace { address: 1 << 50, bytes };
+                launches.extend(self.launches.plan(&addresses, call, None, target)?);
+                launches.extend(self.launches.plan(&addresses, call, Some(workspace), target)?);
+            }
             Ok(launches)
         };
         plan().unwrap_or_else(|error: cotangent::Error| panic!("{} {call:?}: {error}", self.label()))

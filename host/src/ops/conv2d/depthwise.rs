@@ -146,7 +146,12 @@ impl Tile {
     }
 }
 
-/// Whether there is one input channel a group, few enough taps, and 32-bit numbers suffice.
+/// Whether there is one input channel a group, and few output channels.
+fn is_depthwise(problem: &Problem) -> bool {
+    problem.c_in == problem.g && i64::from(problem.c_out_per_group()) <= MAX_MULTIPLIER
+}
+
+/// Whether there are few enough taps, and 32-bit numbers suffice.
 fn suits(problem: &Problem, dtype: DType) -> bool {
     let [kh, kw] = problem.kernel.map(i64::from);
     let below = |factors: &[i64]| {
@@ -157,17 +162,16 @@ fn suits(problem: &Problem, dtype: DType) -> bool {
     let [oh, ow] = problem.output.map(i64::from);
     let [pad_h, pad_w] = problem.pad.map(i64::from);
     matches!(dtype, DType::F16 | DType::Bf16 | DType::F32)
-        && problem.c_in == problem.g
         && kh.max(kw) <= MAX_WINDOW
         && i64::from(problem.stride[0].max(problem.stride[1])) <= MAX_STRIDE
-        && i64::from(problem.c_out_per_group()) <= MAX_MULTIPLIER
+        && c_in > 0
         && c_out > 0
         && below(&[b, c_in.max(c_out), h + 2 * pad_h])
         && below(&[h + 2 * pad_h, w + 2 * pad_w])
         && below(&[b, c_out, ceil(oh, 4)])
         && below(&[c_in.max(1), h, w])
         && below(&[c_out, oh, ow])
-        && below(&[kh, kw, c_out])
+        && below(&[kh, kw, c_out, i64::from(problem.c_in_per_group())])
         && [b, h, w, oh, ow].iter().all(|&extent| extent > 0)
 }
 
@@ -236,7 +240,7 @@ fn product(
 
 /// The forward product, or nothing where the kernel does not serve. `touched` are x, w and y.
 pub(super) fn forward(problem: &Problem, m: Machine<'_>, touched: [Touched; 3]) -> Option<Launch> {
-    if !suits(problem, m.dtype) {
+    if !is_depthwise(problem) || !suits(problem, m.dtype) {
         return None;
     }
     let axes = [Axis::forward(problem, 0), Axis::forward(problem, 1)];
@@ -250,7 +254,7 @@ pub(super) fn input_gradient(
     touched: [Touched; 3],
     accumulate: bool,
 ) -> Option<Launch> {
-    if !suits(problem, m.dtype) {
+    if !is_depthwise(problem) || !suits(problem, m.dtype) {
         return None;
     }
     let axes = [Axis::input_gradient(problem, 0), Axis::input_gradient(problem, 1)];
@@ -268,6 +272,11 @@ pub(super) struct Gradient {
 }
 
 impl Gradient {
+    /// That of depthwise convolution alone: nothing for others.
+    pub(super) fn depthwise(problem: &Problem, volumes: &Volumes, m: Machine<'_>) -> Option<Self> {
+        if is_depthwise(problem) { Self::new(problem, volumes, m) } else { None }
+    }
+
     /// Nothing where the kernel does not serve.
     pub(super) fn new(problem: &Problem, volumes: &Volumes, m: Machine<'_>) -> Option<Self> {
         if !suits(problem, m.dtype) {
@@ -283,7 +292,8 @@ impl Gradient {
         let tile = Tile::choose(&y, x.out, b, bytes, MAX_SHARED)?;
         let tiles = ceil(b, tile.planes) * tile.strips;
         // A few waves of the blocks that multiprocessors hold, so that the last wave is no great part.
-        let wanted = (16 * i64::from(m.target.multiprocessors) / i64::from(problem.c_out)).max(1);
+        let pairs = i64::from(problem.c_out) * i64::from(problem.c_in_per_group());
+        let wanted = (16 * i64::from(m.target.multiprocessors) / pairs).max(1);
         let most = (MAX_PARTIAL / (4 * volumes.w)).max(1);
         let run = ceil(tiles, wanted.min(most));
         Some(Self { tile, axes, tiles, run, runs: ceil(tiles, run) })
@@ -318,15 +328,18 @@ impl Gradient {
         let mut words = Structure::new();
         x_planes.describe(&mut words, m.dtype);
         dy_planes.describe(&mut words, m.dtype);
-        let blocks = self.runs * c_out;
+        let inputs = i64::from(problem.c_in_per_group());
+        let pairs = c_out * inputs;
+        let blocks = self.runs.checked_mul(pairs).filter(|&blocks| blocks < 1 << 31)?;
         words.word(y_axis.start).word(x_axis.start).word(i64::from(problem.b)).word(images).word(turns);
         words.word(self.tiles).word(self.run).word(blocks);
         words
             .divisor(x_axis.out)
             .divisor(groups)
             .divisor(strips)
-            .divisor(c_out)
-            .divisor(c_out / c_in)
+            .divisor(pairs)
+            .divisor(inputs)
+            .divisor(i64::from(problem.c_out_per_group()))
             .finish();
         let mut params = Params::new();
         params.pointers(&[dy.address, x.address, partial.address]);

@@ -1,12 +1,12 @@
-//! The launches of dgrad for few input channels: what `device/src/conv2d_few.rs` computes, described in its words.
+//! The launches of dgrad for few input channels, and of forward for few output channels: what `device/src/conv2d_few.rs` computes, described in its words.
 
 use super::depthwise::{Axis, Planes};
 use super::plan::Problem;
-use super::tiled::{Machine, ceil};
+use super::tiled::{Channels, Machine, ceil};
 use crate::element::DType;
 use crate::launch::{Geometry, Launch, Params, Structure, Touched};
 
-/// Channels of dx in a group: with more, tiles are worth their padding.
+/// Channels of the result in a group: with more, tiles are worth their padding.
 const MAX_CHANNELS: i64 = 15;
 
 /// Rows of cells, channels, and classes of rows and of columns, of a thread.
@@ -27,25 +27,45 @@ const THREADS: i64 = 128;
 const GOOD_SHARED: i64 = 48 << 10;
 const MAX_SHARED: i64 = 64 << 10;
 
-/// Whether there are few channels, work enough, and 32-bit numbers suffice.
+/// Whether there are few input channels, work enough, and 32-bit numbers suffice.
 pub(super) fn suits(problem: &Problem, dtype: DType) -> bool {
+    serves(problem, dtype, i64::from(problem.c_in_per_group()))
+}
+
+/// The same for so many channels of the result.
+fn serves(problem: &Problem, dtype: DType, channels: i64) -> bool {
     let product = |factors: &[i64]| factors.iter().try_fold(1_i64, |n, &f| n.checked_mul(f));
     let below = |factors: &[i64]| product(factors).is_some_and(|n| n < (1 << 31) - (1 << 16));
     let [b, c_in, c_out] = [problem.b, problem.c_in, problem.c_out].map(i64::from);
     let [h, w] = problem.image.map(i64::from);
     let [oh, ow] = problem.output.map(i64::from);
     let [pad_h, pad_w] = problem.pad.map(i64::from);
-    let channels = i64::from(problem.c_in_per_group());
-    let products = product(&[b, c_out, oh, ow, channels, problem.taps()]);
+    let products = product(&[b, c_out, oh, ow, i64::from(problem.c_in_per_group()), problem.taps()]);
     matches!(dtype, DType::F16 | DType::Bf16 | DType::F32)
         && (1..=MAX_CHANNELS).contains(&channels)
         && problem.stride.iter().all(|&stride| i64::from(stride) <= MAX_STRIDE)
         && products.is_none_or(|products| products >= MIN_PRODUCTS)
-        && below(&[b, c_in, h + 2 * pad_h])
+        && below(&[b, c_in.max(c_out), h + 2 * pad_h])
         && below(&[h + 2 * pad_h, w + 2 * pad_w])
-        && below(&[b, c_out])
         && below(&[oh, ow])
-        && below(&[problem.taps(), 16, c_out])
+        && below(&[problem.taps(), 16, c_in.max(c_out)])
+}
+
+/// One axis of forward with stride 1, as if it were dgrad's; nothing with more pads than dgrad can have.
+fn forward_axis(problem: &Problem, i: usize) -> Option<Axis> {
+    let Axis { source, out, taps, start, .. } = Axis::forward(problem, i);
+    let shift = taps - 1 + start;
+    let axis = Axis { source, out, taps, step: 1, classes: 1, shift, start: 1 - taps };
+    (problem.stride[i] == 1 && shift >= 0).then_some(axis)
+}
+
+/// Forward for few output channels, or nothing where the kernel does not serve. `touched` are x, w and y.
+pub(super) fn forward(problem: &Problem, m: Machine<'_>, touched: [Touched; 3]) -> Option<Launch> {
+    let channels = Channels::forward(problem);
+    if !serves(problem, m.dtype, channels.rows) {
+        return None;
+    }
+    launch(problem, m, [forward_axis(problem, 0)?, forward_axis(problem, 1)?], &channels, touched, None)
 }
 
 /// dgrad, or nothing where the kernel does not serve. `touched` are dy, w and dx.
@@ -58,7 +78,19 @@ pub(super) fn input_gradient(
     if !suits(problem, m.dtype) {
         return None;
     }
-    let [y, x] = [Axis::input_gradient(problem, 0), Axis::input_gradient(problem, 1)];
+    let axes = [Axis::input_gradient(problem, 0), Axis::input_gradient(problem, 1)];
+    launch(problem, m, axes, &Channels::input_gradient(problem), touched, Some(accumulate))
+}
+
+/// Forward or, where something is said of its sums, dgrad.
+fn launch(
+    problem: &Problem,
+    m: Machine<'_>,
+    [y, x]: [Axis; 2],
+    of: &Channels,
+    touched: [Touched; 3],
+    accumulate: Option<bool>,
+) -> Option<Launch> {
     let ((first_h, rows), (first_w, all_columns)) = (y.cells(), x.cells());
     let column_blocks = ceil(all_columns, THREADS);
     let columns = ceil(all_columns, column_blocks);
@@ -70,10 +102,9 @@ pub(super) fn input_gradient(
     let weights = y.taps * x.taps * CHANNELS * CLASSES * CLASSES;
     // A channel of dy and its weights.
     let channel = lines.checked_mul(pitch)?.checked_add(weights)?.checked_mul(4)?;
-    let reduced = i64::from(problem.c_out_per_group());
+    let (channels, reduced) = (of.rows, of.reduced);
     let staged = (GOOD_SHARED / channel).clamp(1, reduced);
     let shared_bytes = staged.checked_mul(channel).filter(|&bytes| bytes <= MAX_SHARED)?;
-    let channels = i64::from(problem.c_in_per_group());
     let channel_blocks = ceil(channels, CHANNELS);
     let class_blocks = [ceil(y.classes, CLASSES), ceil(x.classes, CLASSES)];
     let groups = i64::from(problem.g);
@@ -86,7 +117,9 @@ pub(super) fn input_gradient(
     Planes { plane: y.source * x.source, extents: [y.source, x.source], words: [left, pitch], lines }
         .describe(&mut words, m.dtype);
     words.word(channels).word(reduced).word(staged).word(y.out).word(x.out).word(first_h).word(first_w);
-    words.word(y.shift).word(x.shift).word(row_groups).word(tiles).word(i64::from(accumulate));
+    words.word(y.shift).word(x.shift).word(row_groups).word(tiles);
+    words.word(i64::from(accumulate == Some(true))).word(i64::from(accumulate.is_none()));
+    words.word(of.filter_channel).word(of.filter_row);
     words.word(all_columns).divisor(columns).divisor(column_blocks).divisor(strips);
     words.divisor(channel_blocks).divisor(class_blocks[0]).divisor(class_blocks[1]);
     words.divisor(groups).divisor(weights).divisor(x.taps);
@@ -102,5 +135,5 @@ pub(super) fn input_gradient(
         block_x: (ceil(row_groups * columns, 32) * 32) as u32,
         shared_bytes: shared_bytes as u32,
     };
-    Launch::variant("conv2d_few_dx", m.dtype, &constants, params, &touched, geometry)
+    Launch::variant("conv2d_few", m.dtype, &constants, params, &touched, geometry)
 }

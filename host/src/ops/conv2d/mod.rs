@@ -8,6 +8,7 @@ mod few_dw;
 mod patch;
 mod plan;
 mod reference;
+mod small;
 mod tiled;
 mod variants;
 #[cfg(feature = "verify")]

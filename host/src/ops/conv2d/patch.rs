@@ -20,8 +20,11 @@ const SPLIT_THREADS: u32 = 384;
 /// Bytes of a chunk of channels.
 const CHUNK: i64 = 64;
 
-/// Bytes of the table of taps.
-const TABLE: i64 = MAX_TAPS * 8;
+/// Classes of tiles of a launch.
+pub(super) const CLASSES: usize = 4;
+
+/// Bytes of the tables of taps and of classes.
+const TABLE: i64 = MAX_TAPS * 8 + CLASSES as i64 * 32;
 
 /// Taps of chunks that are brought to shared memory together.
 const ROUND: i64 = 9;
@@ -52,34 +55,67 @@ struct Span {
     /// Image positions between entries, and entries between pixels.
     grid: i64,
     step: i64,
-    /// The image position of the first entry, and between tiles.
-    start: i64,
+    /// Image positions between tiles.
     between: i64,
-    /// Entries between taps, and of the first tap.
+    /// Entries between taps.
     tap: i64,
-    tap_start: i64,
+    /// Whether it begins and ends on multiples of four.
+    wide: bool,
 }
 
 impl Span {
-    /// `wide` spans begin and end on multiples of four.
-    fn new(axis: &Axis, pixels: i64, wide: bool) -> Self {
-        let reach = axis.taps - 1;
+    /// That of an axis' classes, as wide as the widest of them.
+    fn new(axis: &Classes, pixels: i64, wide: bool) -> Self {
+        let Axis { step, tap, .. } = axis.all;
+        let reach = axis.all.taps - 1;
         // Between the pixels of a single tap lies nothing that is read.
-        let (grid, step) = if reach == 0 { (axis.step, 1) } else { (1, axis.step) };
-        let back = if axis.tap < 0 { reach } else { 0 };
-        let start = axis.start - back;
-        let lead = if wide { start.rem_euclid(4) } else { 0 };
-        let entries = (pixels - 1) * step + reach + 1 + lead;
-        Self {
-            pixels,
-            entries: if wide { ceil(entries, 4) * 4 } else { entries },
-            grid,
-            step,
-            start: start - lead,
-            between: pixels * axis.step,
-            tap: axis.tap,
-            tap_start: back + lead,
+        let (grid, entry_step) = if reach == 0 { (step, 1) } else { (1, step) };
+        let span = Self { pixels, entries: 0, grid, step: entry_step, between: pixels * step, tap, wide };
+        let entries = axis.each.iter().flatten().map(|class| {
+            let (_, tap_start) = span.starts(class);
+            // Taps that go back start at the last entry.
+            let reach = if tap < 0 { tap_start } else { tap_start + class.taps - 1 };
+            let entries = (pixels - 1) * entry_step + reach + 1;
+            if wide { ceil(entries, 4) * 4 } else { entries }
+        });
+        Self { entries: entries.max().unwrap_or(1), ..span }
+    }
+
+    /// The image position of the first tile's first entry, and the entry of the first tap's first pixel.
+    fn starts(&self, class: &Axis) -> (i64, i64) {
+        let back = if class.tap < 0 { class.taps - 1 } else { 0 };
+        let start = class.start - back;
+        let lead = if self.wide { start.rem_euclid(4) } else { 0 };
+        (start - lead, back + lead)
+    }
+}
+
+/// One axis of several classes of tiles that share their shape.
+#[derive(Clone, Copy)]
+struct Classes {
+    /// What holds them all: the most pixels and taps.
+    all: Axis,
+    each: [Option<Axis>; CLASSES],
+}
+
+impl Classes {
+    /// Those of `axes`, of which there is one at least.
+    fn new(axes: impl Iterator<Item = Axis>) -> Option<Self> {
+        let mut each = [None; CLASSES];
+        let mut all: Option<Axis> = None;
+        for (place, axis) in each.iter_mut().zip(axes) {
+            *place = Some(axis);
+            let most = all.get_or_insert(axis);
+            most.pixels = most.pixels.max(axis.pixels);
+            most.taps = most.taps.max(axis.taps);
         }
+        Some(Self { all: all?, each })
+    }
+
+    fn one(axis: Axis) -> Self {
+        let mut each = [None; CLASSES];
+        each[0] = Some(axis);
+        Self { all: axis, each }
     }
 }
 
@@ -94,15 +130,14 @@ struct Tile {
 }
 
 impl Tile {
-    fn new(axes: &[Axis; 2], [images, height, width]: [i64; 3], wide: bool) -> Self {
-        let [y, x] = axes;
+    fn new([y, x]: &[Classes; 2], [images, height, width]: [i64; 3], wide: bool) -> Self {
         // Every tile must begin on a boundary, and so must what a phase of the stride leaves.
         let even = |span: &Span| {
-            let single = span.pixels >= x.pixels;
+            let single = span.pixels >= x.all.pixels;
             span.grid == 1 && matches!(span.step, 1 | 2 | 4) && (single || span.between % 4 == 0)
         };
         let narrow = Span::new(x, width, false);
-        let wide = wide && x.source % 4 == 0 && even(&narrow);
+        let wide = wide && x.all.source % 4 == 0 && even(&narrow);
         let x = if wide { Span::new(x, width, true) } else { narrow };
         Self { images, y: Span::new(y, height, false), x, wide }
     }
@@ -144,21 +179,21 @@ impl Tile {
         self.images * (self.y.entries * read + self.y.pixels * self.x.pixels.max(SHORTEST))
     }
 
-    fn count(&self, b: i64, [y, x]: &[Axis; 2]) -> i64 {
-        ceil(b, self.images) * ceil(y.pixels, self.y.pixels) * ceil(x.pixels, self.x.pixels)
+    fn count(&self, b: i64, [y, x]: &[Classes; 2]) -> i64 {
+        ceil(b, self.images) * ceil(y.all.pixels, self.y.pixels) * ceil(x.all.pixels, self.x.pixels)
     }
 
     /// The tile of at most `limit` pixels that costs least of those that fit. `wide` says whether the image lies on a
     /// boundary of four elements.
     fn choose(
         b: i64,
-        axes: &[Axis; 2],
+        axes: &[Classes; 2],
         limit: i64,
         image: i64,
         wide: bool,
         fits: impl Fn(&Self) -> bool,
     ) -> Option<Self> {
-        let [y, x] = axes;
+        let [y, x] = [&axes[0].all, &axes[1].all];
         let mut best: Option<(i64, Self)> = None;
         // Powers of two, and few equal parts of the axis.
         let parts = |extent: i64, limit: i64| {
@@ -187,15 +222,17 @@ impl Tile {
         best.map(|(_, tile)| tile)
     }
 
-    /// The device's `Patch`.
-    fn describe(&self, words: &mut Structure, b: i64, axes: &[Axis; 2], channels: i64) {
-        let [y, x] = axes;
+    /// The device's `Patch`, with the first class' starts.
+    fn describe(&self, words: &mut Structure, b: i64, axes: &[Classes; 2], channels: i64) {
+        let [y, x] = [&axes[0].all, &axes[1].all];
+        let (start_y, tap_y) = self.y.starts(y);
+        let (start_x, tap_x) = self.x.starts(x);
         let plane = i64::from(y.source) * i64::from(x.source);
         words.long(channels * plane).word(plane).word(i64::from(y.source)).word(i64::from(x.source));
-        words.word(self.y.start).word(self.x.start).word(self.y.between).word(self.x.between);
+        words.word(start_y).word(start_x).word(self.y.between).word(self.x.between);
         words.word(self.y.grid).word(self.x.grid).word(self.y.step);
         words.word(b).word(y.pixels).word(x.pixels).word(self.images);
-        words.word(self.y.tap).word(self.x.tap).word(self.y.tap_start).word(self.x.tap_start);
+        words.word(self.y.tap).word(self.x.tap).word(tap_y).word(tap_x);
         words.word(i64::from(self.wide)).divisor(self.row_reads()).divisor(self.reads());
         words.divisor(x.taps).divisor(self.entries()).divisor(self.columns()).divisor(self.y.entries);
         words.divisor(self.phase_columns()).divisor(self.x.step);
@@ -281,26 +318,28 @@ impl Product {
         ceil(TABLE + tile.reads() * 16, CHUNK) * CHUNK + 2 * chunks * CHUNK * (taps * ROWS + tile.entries())
     }
 
-    /// The launch of one residue class; `Ok` without one when its result is empty, `Err` when it has no tile.
+    /// The launch of up to [`CLASSES`] classes; `Ok` without one when their result is empty, `Err` when they have no
+    /// tile.
     pub(super) fn launch(
         &self,
         m: Machine<'_>,
         b: i32,
-        axes: [Axis; 2],
+        classes: &[[Axis; 2]],
         channels: &Channels,
         taps: i64,
         tensors: &Tensors<'_>,
         workspace: u64,
     ) -> Result<Option<Launch>, NoTile> {
-        let [y, x] = axes;
         let b = i64::from(b);
-        if b * y.pixels * x.pixels == 0 || channels.rows == 0 {
+        let classes: Vec<_> = classes.iter().filter(|[y, x]| b * y.pixels * x.pixels > 0).copied().collect();
+        if classes.is_empty() || channels.rows == 0 {
             return Ok(None);
         }
         // Without a tap nothing is summed, and the result is zero: any tap's geometry serves for no chunks.
-        let empty = y.taps * x.taps == 0;
-        let axes = if empty { axes.map(|axis| Axis { taps: 1, tap: 1, ..axis }) } else { axes };
-        let [y, x] = axes;
+        let some = |axis: Axis| Axis { taps: axis.taps.max(1), ..axis };
+        let of = |i: usize| Classes::new(classes.iter().map(move |class| some(class[i]))).ok_or(NoTile);
+        let axes = [of(0)?, of(1)?];
+        let [y, x] = [&axes[0].all, &axes[1].all];
         let plane = i64::from(y.source) * i64::from(x.source);
         let image = channels.groups * channels.reduced * plane;
         // The tile matters more than how many taps a round has.
@@ -313,26 +352,40 @@ impl Product {
             .map(|rounds| ceil(all, rounds))
             .find(|&taps| Self::shared_bytes(&tile, 1, taps) <= room)
             .ok_or(NoTile)?;
-        let chunks = if empty { 0 } else { self.chunks };
+        let chunks = self.chunks;
         // Few taps leave room for more chunks, which make up for the barriers.
         let most = (ROUND / round_taps).min(4).min(chunks).max(1);
         let fits = |&chunks: &i64| Self::shared_bytes(&tile, chunks, round_taps) <= room;
         let round_chunks = (1..=most).rev().find(fits).unwrap_or(1);
         let row_tiles = ceil(channels.rows, ROWS);
         let pixel_tiles = tile.count(b, &axes);
-        let tiles = row_tiles * pixel_tiles * channels.groups;
+        let count = classes.len() as i64;
+        let tiles = row_tiles * pixel_tiles * channels.groups * count;
         let mut words = Structure::new();
         tile.describe(&mut words, b, &axes, channels.groups * channels.reduced);
         let [_, out_w] = tensors.out;
         let out_plane = tensors.out[0] * out_w;
         words.long(channels.groups * channels.rows * out_plane).word(out_plane);
-        words.word(y.out_start * out_w + x.out_start).word(y.out_step * out_w).word(x.out_step);
-        words.word(i64::from(tensors.accumulate)).word(y.taps * x.taps);
+        words.word(y.out_step * out_w).word(x.out_step).word(i64::from(tensors.accumulate));
         let width = channels.filter_width;
-        words.word(y.filter_start * width + x.filter_start).word(y.filter_step * width).word(x.filter_step);
+        words.word(y.filter_step * width).word(x.filter_step);
         words.word(taps).word(channels.rows).word(self.padded_rows).word(channels.reduced).word(chunks);
         words.word(round_chunks).word(round_taps);
-        words.word(tiles).divisor(row_tiles).divisor(pixel_tiles).finish();
+        words.word(tiles).divisor(row_tiles).divisor(pixel_tiles).divisor(count);
+        let mut first_tap = 0;
+        for class in classes.iter().chain(std::iter::repeat(&classes[0])).take(CLASSES).enumerate() {
+            let (number, &[y, x]) = class;
+            // Places without a class have no taps in the table.
+            let taps = if (number as i64) < count { y.taps * x.taps } else { 0 };
+            let (start_y, tap_y) = tile.y.starts(&some(y));
+            let (start_x, tap_x) = tile.x.starts(&some(x));
+            words.word(y.pixels).word(x.pixels).word(start_y).word(start_x);
+            words.word(y.out_start * out_w + x.out_start).word(taps).word(first_tap);
+            words.word(if taps == 0 { 0 } else { chunks }).word(y.filter_start * width + x.filter_start);
+            words.word(tap_y).word(tap_x).divisor(x.taps.max(1));
+            first_tap += taps;
+        }
+        words.finish();
         let [from, _, out] = tensors.touched.map(|touched| touched.address);
         let mut params = Params::new();
         params.pointers(&[from, workspace, out]);
@@ -341,8 +394,10 @@ impl Product {
         touched[1] = self.touched(workspace, Access::Read);
         let name = if self.split { "conv2d_patch_split" } else { "conv2d_patch" };
         let blocks = (if self.split { 1 } else { 2 }) * i64::from(m.target.multiprocessors);
-        // As many tiles for every block, or one less.
+        // As many tiles for every block, or one less; and each block's of all classes, which differ in their work.
         let grid = ceil(tiles, ceil(tiles, blocks));
+        let mixes = |grid: i64| (count % 2 != 0 || grid % 2 != 0) && (count % 3 != 0 || grid % 3 != 0);
+        let grid = if grid == tiles { grid } else { (1..=grid).rev().find(|&n| mixes(n)).unwrap_or(1) };
         let geometry = Geometry {
             grid_x: u32::try_from(grid).map_err(|_| NoTile)?,
             block_x: if self.split { SPLIT_THREADS } else { THREADS },
@@ -358,7 +413,7 @@ pub(super) struct NoTile;
 /// How wgrad runs.
 pub(super) struct Gradient {
     tile: Tile,
-    axes: [Axis; 2],
+    axes: [Classes; 2],
     /// Pixels of a tile, padded to whole steps.
     pixels: i64,
     /// Warps along the output and the input channels, and taps of a block.
@@ -401,7 +456,7 @@ impl Gradient {
         {
             return None;
         }
-        let axes = [forward_axis(problem, 0), forward_axis(problem, 1)];
+        let axes = [forward_axis(problem, 0), forward_axis(problem, 1)].map(Classes::one);
         let b = i64::from(problem.b);
         let image = i64::from(problem.c_in) * i64::from(problem.image[0]) * i64::from(problem.image[1]);
         let element = m.dtype.size() as i64;
@@ -474,7 +529,7 @@ impl Gradient {
         let extents = [self.tile.images, self.tile.y.pixels, self.tile.x.pixels];
         let tile = Tile::new(&self.axes, extents, on_boundary(m, x));
         // Pixels are entries of dy, so rows have no room for a boundary's sake.
-        let pixel_axes = [pixel_axis(problem, 0), pixel_axis(problem, 1)];
+        let pixel_axes = [pixel_axis(problem, 0), pixel_axis(problem, 1)].map(Classes::one);
         let pixel_tile = Tile::new(&pixel_axes, extents, on_boundary(m, dy) && extents[2] % 4 == 0);
         let mut words = Structure::new();
         tile.describe(&mut words, i64::from(problem.b), &self.axes, i64::from(problem.c_in));

@@ -240,7 +240,7 @@ fn gather(
 
 impl Channels {
     /// Of the forward product.
-    fn forward(problem: &Problem) -> Self {
+    pub(super) fn forward(problem: &Problem) -> Self {
         let (rows, reduced) = (i64::from(problem.c_out_per_group()), i64::from(problem.c_in_per_group()));
         Self {
             groups: i64::from(problem.g),
@@ -254,7 +254,7 @@ impl Channels {
     }
 
     /// Of dgrad.
-    fn input_gradient(problem: &Problem) -> Self {
+    pub(super) fn input_gradient(problem: &Problem) -> Self {
         let forward = Self::forward(problem);
         Self {
             rows: forward.reduced,
@@ -355,8 +355,9 @@ fn products(
     match &filter {
         Some((Filter::Chunks(product), at)) => {
             launches.push(product.pack(m, channels, taps, tensors.touched[1], *at)?);
-            for class in axes.clone() {
-                match product.launch(m, problem.b, class, channels, taps, tensors, *at) {
+            let classes: Vec<_> = axes.clone().collect();
+            for classes in classes.chunks(patch::CLASSES) {
+                match product.launch(m, problem.b, classes, channels, taps, tensors, *at) {
                     Ok(launch) => launches.extend(launch),
                     Err(NoTile) => return products(problem, m, channels, axes, tensors, None),
                 }
@@ -466,14 +467,16 @@ impl WeightGradient {
     /// Nothing where only the portable kernel serves.
     pub(super) fn new(problem: &Problem, m: Machine<'_>) -> Option<Self> {
         let volumes = problem.volumes();
-        let way = depthwise::Gradient::new(problem, &volumes, m).map(Way::Depthwise);
+        let way = depthwise::Gradient::depthwise(problem, &volumes, m).map(Way::Depthwise);
         let way = way.or_else(|| few_dw::Gradient::new(problem, &volumes, m).map(Way::Few));
         let way = way.or_else(|| patch::Gradient::new(problem, &volumes, m).map(Way::Patches));
         let tiles = || {
             let suits = suits(problem, m.dtype, problem.c_out_per_group()) && volumes.y > 0 && volumes.w > 0;
             suits.then(|| Way::Tiles(Runs::new(problem, &volumes, m.target)))
         };
-        Some(Self { way: way.or_else(tiles)?, volume: volumes.w })
+        // What is left has few channels on one side at least.
+        let pairs = || depthwise::Gradient::new(problem, &volumes, m).map(Way::Depthwise);
+        Some(Self { way: way.or_else(tiles).or_else(pairs)?, volume: volumes.w })
     }
 
     fn runs(&self) -> i64 {

@@ -4,10 +4,11 @@
 use super::depthwise;
 use super::few;
 use super::plan::{Problem, problem};
+use super::small::{self, Part};
 use super::tiled::{self, Machine, WeightGradient};
 use super::{Conv2dBackward, Conv2dBackwardDw, Conv2dBackwardDx, Conv2dForward};
 use crate::element::Num;
-use crate::kernel::{Kernel, LaunchOptions, Workspace};
+use crate::kernel::{Algorithm, Kernel, LaunchOptions, Workspace};
 use crate::launch::{Launch, Target, Touched};
 
 /// A part of the caller's workspace, behind `used` bytes of it, if it has `bytes` more.
@@ -23,6 +24,38 @@ fn touched<const N: usize>(portable: &Launch, names: [&str; N]) -> [Touched; N] 
 
 fn machine<'a, D: Num>(options: &LaunchOptions<'_>, target: &'a Target) -> Machine<'a> {
     Machine { dtype: D::DTYPE, target, math: options.math }
+}
+
+/// Whether the small kernel serves, and may.
+fn is_small<D: Num>(problem: &Problem, options: &LaunchOptions<'_>) -> bool {
+    matches!(options.algorithm, Algorithm::Auto | Algorithm::Small) && small::suits(problem, D::DTYPE)
+}
+
+/// The small kernel's launch, if it serves and may. `buffers` are those that it takes, by the portable launch's names.
+fn small<D: Num>(
+    problem: &Problem,
+    m: Machine<'_>,
+    options: &LaunchOptions<'_>,
+    portable: &Launch,
+    part: Part,
+    buffers: [&str; 5],
+) -> Option<Vec<Launch>> {
+    if !is_small::<D>(problem, options) {
+        return None;
+    }
+    let launch = small::launch(problem, m, part, touched(portable, buffers), options.accumulate)?;
+    Some(vec![launch])
+}
+
+/// What a plan that must be small, or none, is when the small kernel does not serve.
+macro_rules! or_small {
+    ($options:expr, $small:expr) => {
+        match $small {
+            Some(launches) => return Some(launches),
+            None if $options.algorithm == Algorithm::Small => return None,
+            None => {}
+        }
+    };
 }
 
 /// dgrad and the bytes of workspace that it has use for, which lie in front of wgrad's.
@@ -64,6 +97,9 @@ pub(super) fn forward_workspace<D: Num>(
 ) -> u64 {
     let (.., b, c_in, c_out, h, wd, oh, ow) = *args;
     let problem = problem!(kernel, b, c_in, c_out, h, wd, oh, ow);
+    if is_small::<D>(&problem, options) {
+        return 0;
+    }
     tiled::forward_workspace(&problem, machine::<D>(options, target))
 }
 
@@ -77,8 +113,11 @@ pub(super) fn forward<D: Num>(
     let (.., b, c_in, c_out, h, wd, oh, ow) = *args;
     let problem = problem!(kernel, b, c_in, c_out, h, wd, oh, ow);
     let m = machine::<D>(options, target);
+    let part = Part::Forward;
+    or_small!(options, small::<D>(&problem, m, options, portable, part, ["x", "w", "y", "", ""]));
     let touched = touched(portable, ["x", "w", "y"]);
-    if let Some(launch) = depthwise::forward(&problem, m, touched) {
+    let special = depthwise::forward(&problem, m, touched).or_else(|| few::forward(&problem, m, touched));
+    if let Some(launch) = special {
         return Some(vec![launch]);
     }
     let bytes = tiled::forward_workspace(&problem, m);
@@ -95,6 +134,9 @@ pub(super) fn backward_workspace<D: Num>(
 ) -> u64 {
     let (.., b, c_in, c_out, h, wd, oh, ow) = *args;
     let problem = problem!(kernel, b, c_in, c_out, h, wd, oh, ow);
+    if is_small::<D>(&problem, options) {
+        return 0;
+    }
     let m = machine::<D>(options, target);
     let left = tiled::input_gradient_workspace(&problem, m).next_multiple_of(256);
     left + WeightGradient::new(&problem, m).map_or(0, |gradient| gradient.bytes())
@@ -111,6 +153,8 @@ pub(super) fn backward<D: Num>(
     let (dy, x, w, dx, dw, b, c_in, c_out, h, wd, oh, ow) = *args;
     let problem = problem!(kernel, b, c_in, c_out, h, wd, oh, ow);
     let m = machine::<D>(options, target);
+    let part = Part::Gradients { dx: true, dw: true };
+    or_small!(options, small::<D>(&problem, m, options, portable, part, ["dy", "w", "dx", "x", "dw"]));
     let used = tiled::input_gradient_workspace(&problem, m).next_multiple_of(256);
     let left = dgrad(&problem, m, options, portable);
     let right = wgrad(&problem, m, options, used, portable);
@@ -142,6 +186,9 @@ pub(super) fn backward_dx_workspace<D: Num>(
 ) -> u64 {
     let (.., b, c_in, c_out, h, wd, oh, ow) = *args;
     let problem = problem!(kernel, b, c_in, c_out, h, wd, oh, ow);
+    if is_small::<D>(&problem, options) {
+        return 0;
+    }
     tiled::input_gradient_workspace(&problem, machine::<D>(options, target))
 }
 
@@ -154,7 +201,10 @@ pub(super) fn backward_dx<D: Num>(
 ) -> Option<Vec<Launch>> {
     let (.., b, c_in, c_out, h, wd, oh, ow) = *args;
     let problem = problem!(kernel, b, c_in, c_out, h, wd, oh, ow);
-    dgrad(&problem, machine::<D>(options, target), options, portable)
+    let m = machine::<D>(options, target);
+    let part = Part::Gradients { dx: true, dw: false };
+    or_small!(options, small::<D>(&problem, m, options, portable, part, ["dy", "w", "dx", "", ""]));
+    dgrad(&problem, m, options, portable)
 }
 
 pub(super) fn backward_dw_workspace<D: Num>(
@@ -165,6 +215,9 @@ pub(super) fn backward_dw_workspace<D: Num>(
 ) -> u64 {
     let (.., b, c_in, c_out, h, wd, oh, ow) = *args;
     let problem = problem!(kernel, b, c_in, c_out, h, wd, oh, ow);
+    if is_small::<D>(&problem, options) {
+        return 0;
+    }
     WeightGradient::new(&problem, machine::<D>(options, target)).map_or(0, |gradient| gradient.bytes())
 }
 
@@ -177,5 +230,8 @@ pub(super) fn backward_dw<D: Num>(
 ) -> Option<Vec<Launch>> {
     let (.., b, c_in, c_out, h, wd, oh, ow) = *args;
     let problem = problem!(kernel, b, c_in, c_out, h, wd, oh, ow);
-    wgrad(&problem, machine::<D>(options, target), options, 0, portable)
+    let m = machine::<D>(options, target);
+    let part = Part::Gradients { dx: false, dw: true };
+    or_small!(options, small::<D>(&problem, m, options, portable, part, ["dy", "", "", "x", "dw"]));
+    wgrad(&problem, m, options, 0, portable)
 }

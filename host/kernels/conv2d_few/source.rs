@@ -3,7 +3,7 @@
 /// # Safety
 /// As for [`few_channels`].
 #[inline(always)]
-pub unsafe fn conv2d_few_dx<E: Num<Acc = f32>>(
+pub unsafe fn conv2d_few<E: Num<Acc = f32>>(
     dy: *mut E,
     filter: *mut E,
     dx: *mut E,
