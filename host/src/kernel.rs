@@ -132,7 +132,7 @@ pub struct LaunchOptions<'a> {
 
 /// Which kernels compute a convolution on a GPU. Each gives the same bits every time; they differ from each other in
 /// the last bits, as their sums have other orders.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
     /// What suits the shape best, by rules that depend on nothing else.

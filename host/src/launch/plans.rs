@@ -14,7 +14,7 @@ use rustc_hash::FxBuildHasher;
 use super::{Constants, Launch, MAX_BUFFERS, Target, Touched, overlap};
 use crate::element::DType;
 use crate::error::Result;
-use crate::kernel::{Kernel, LaunchOptions, MathMode, Workspace};
+use crate::kernel::{Algorithm, Kernel, LaunchOptions, MathMode, Workspace};
 use crate::kernels::KernelInfo;
 
 /// A plan may know an address modulo so many bytes, and whether it is null.
@@ -45,6 +45,7 @@ pub struct PlanKey {
     accumulate: bool,
     grid: Option<NonZeroU32>,
     math: MathMode,
+    algorithm: Algorithm,
     /// What is known of the address, and the bytes.
     workspace: Option<[u64; 2]>,
 }
@@ -62,11 +63,11 @@ impl PlanKey {
         options: &LaunchOptions<'_>,
     ) -> Self {
         // Every field is named, so that a new option cannot be forgotten here.
-        let LaunchOptions { stream: _, rows, accumulate, grid, math, workspace } = *options;
+        let LaunchOptions { stream: _, rows, accumulate, grid, math, algorithm, workspace } = *options;
         let kernel = std::ptr::from_ref(kernel).addr();
         let workspace = workspace.map(|Workspace { address, bytes }| [known_part(address), bytes]);
         let (args, count) = ([0; MAX_ARGS], 0);
-        Self { kernel, dtype, constants, args, count, rows, accumulate, grid, math, workspace }
+        Self { kernel, dtype, constants, args, count, rows, accumulate, grid, math, algorithm, workspace }
     }
 
     fn push(&mut self, word: u64) {

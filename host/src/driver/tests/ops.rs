@@ -81,9 +81,10 @@ fn a_tensor_is_freed_behind_the_operations_of_every_stream() {
 fn launches_of_one_plan_change_the_context_once() {
     with_fake_driver!("launches_of_one_plan_change_the_context_once");
     let (device, stream, _) = open();
+    // Large enough for a launch that packs the filter and one that multiplies.
     let conv = Conv2d::new().pad([1, 1]);
     let tensor = |shape: &[usize]| Tensor::<f32>::uninitialised(&stream, shape).expect("a tensor");
-    let (x, w, mut y) = (tensor(&[8, 16, 8, 8]), tensor(&[32, 16, 3, 3]), tensor(&[8, 32, 8, 8]));
+    let (x, w, mut y) = (tensor(&[128, 16, 16, 16]), tensor(&[32, 16, 3, 3]), tensor(&[128, 32, 16, 16]));
     let bytes = ops::conv2d_workspace::<f32>(&device, &conv, x.shape(), w.shape()).expect("bytes");
     let mut workspace = Workspace::new(&stream, bytes).expect("memory");
     for _ in 0..2 {
@@ -103,8 +104,12 @@ fn operations_are_recorded_with_plans_that_are_kept() {
     let (device, stream, _) = open();
     let conv = Conv2d::new().pad([1, 1]);
     let tensor = |shape: &[usize]| Tensor::<f32>::uninitialised(&stream, shape).expect("a tensor");
-    let (x, w, mut y, mut z) =
-        (tensor(&[8, 16, 8, 8]), tensor(&[32, 16, 3, 3]), tensor(&[8, 32, 8, 8]), tensor(&[8, 32, 8, 8]));
+    let (x, w, mut y, mut z) = (
+        tensor(&[128, 16, 16, 16]),
+        tensor(&[32, 16, 3, 3]),
+        tensor(&[128, 32, 16, 16]),
+        tensor(&[128, 32, 16, 16]),
+    );
     let bytes = ops::conv2d_workspace::<f32>(&device, &conv, x.shape(), w.shape()).expect("bytes");
     let mut workspace = Workspace::new(&stream, bytes).expect("memory");
     let mut work = |stream: &Stream| ops::conv2d_into(stream, &conv, &x, &w, &mut y, &mut workspace);

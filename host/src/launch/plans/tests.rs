@@ -13,7 +13,7 @@ const TARGETS: [Target; 2] =
 /// `[kernel, stride, pad, g]` and `[b, c_in, c_out, image]`, square.
 const PROBLEMS: [([i32; 4], [i32; 4]); 8] = [
     ([3, 1, 1, 1], [64, 16, 32, 8]),
-    ([3, 2, 1, 1], [64, 16, 32, 8]),
+    ([3, 2, 1, 1], [512, 16, 32, 8]),
     ([3, 1, 1, 1], [1, 4, 4, 8]),
     ([1, 1, 0, 1], [8, 64, 128, 14]),
     ([5, 1, 2, 1], [4, 3, 32, 28]),
@@ -105,7 +105,11 @@ fn kept_plans_are_fresh_ones_at_any_address() {
                 let options = LaunchOptions::new().accumulate(accumulate);
                 compare::<f32>(&plans, problem, &options);
                 compare::<f32>(&plans, problem, &options.math(MathMode::Tf32));
+                for algorithm in [Algorithm::Portable, Algorithm::Large] {
+                    compare::<f32>(&plans, problem, &options.algorithm(algorithm));
+                }
                 compare::<f16>(&plans, problem, &options);
+                compare::<f16>(&plans, problem, &options.algorithm(Algorithm::Large));
                 compare::<f64>(&plans, problem, &options);
             }
         }
