@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use crate::element::DType;
 use crate::error::{Error, Result};
 use crate::kernels::KernelInfo;
-use crate::launch::{Constants, Launch, Target};
+use crate::launch::{Addresses, Constants, Launch, PlanKey, Target};
 
 /// A typed kernel: constants chosen, element type fixed, ready for any number of launches.
 ///
@@ -62,8 +62,8 @@ pub trait Kernel {
 
     /// The launches that compute this fastest on a target, in order: the portable kernel's, or tuned variants'.
     ///
-    /// The choice depends on the shape, the target and the workspace alone, so that the same call gives the
-    /// same bits each time.
+    /// The choice depends on the shape, the target, the workspace and how the addresses lie within 256 bytes alone,
+    /// so that the same call gives the same bits each time.
     ///
     /// # Errors
     /// As [`prepare`](Kernel::prepare).
@@ -75,6 +75,28 @@ pub trait Kernel {
     ) -> Result<Vec<Launch>> {
         let _ = target;
         Ok(vec![self.prepare(args, options)?])
+    }
+
+    /// What [`plan`](Kernel::plan) depends on, and the call's addresses, of which it may depend on what
+    /// [`PlanKey`] says alone; none where plans are not worth keeping.
+    ///
+    /// # Errors
+    /// As [`prepare`](Kernel::prepare), for the fields alone.
+    #[doc(hidden)]
+    fn plan_key(
+        &self,
+        args: &Self::Args<'_>,
+        options: &LaunchOptions<'_>,
+    ) -> Result<Option<(PlanKey, Addresses)>> {
+        let _ = (args, options);
+        Ok(None)
+    }
+
+    /// The arguments with other addresses, where there is a [`plan_key`](Kernel::plan_key).
+    #[doc(hidden)]
+    fn moved<'a>(&self, args: &Self::Args<'a>, addresses: &Addresses) -> Option<Self::Args<'a>> {
+        let _ = (args, addresses);
+        None
     }
 
     /// Runs the CPU reference on host memory, after the same checks as [`prepare`](Kernel::prepare).
@@ -110,7 +132,7 @@ pub struct LaunchOptions<'a> {
 
 /// Which kernels compute a convolution on a GPU. Each gives the same bits every time; they differ from each other in
 /// the last bits, as their sums have other orders.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
     /// What suits the shape best, by rules that depend on nothing else.
@@ -126,7 +148,7 @@ pub enum Algorithm {
 }
 
 /// How a convolution of f32 forms its products. Other element types have one way each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MathMode {
     /// As f32 fused multiply-adds do.
     #[default]
@@ -223,6 +245,32 @@ impl Rule {
         }
         Err(Error::Constant { kernel, name, value: i64::from(value), rule })
     }
+}
+
+/// Whether a kernel is out of reach of those who could edit its fields. A copy is in reach again.
+#[derive(Debug, Default)]
+pub(crate) struct Sealed(bool);
+
+impl Sealed {
+    pub(crate) fn seal(&mut self) {
+        self.0 = true;
+    }
+
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.0
+    }
+}
+
+impl Clone for Sealed {
+    fn clone(&self) -> Self {
+        Self(false)
+    }
+}
+
+/// A kernel that can be put out of reach.
+pub(crate) trait Seal {
+    /// Says that nobody can edit the fields from now on, so that launches need not compare them.
+    fn seal(&mut self);
 }
 
 /// The names and rules of a kernel's constants, with their values.
@@ -339,6 +387,7 @@ macro_rules! kernel {
             /// Both sources, an empty line between them.
             pub source: String,
             built: $crate::launch::Constants,
+            sealed: $crate::kernel::Sealed,
             element: std::marker::PhantomData<fn(D)>,
         }
 
@@ -373,6 +422,7 @@ macro_rules! kernel {
                     kernel_source,
                     entry_point_source,
                     built: $crate::kernel::padded(&[$($constant),+]),
+                    sealed: $crate::kernel::Sealed::default(),
                     element: std::marker::PhantomData,
                 })
             }
@@ -405,11 +455,20 @@ macro_rules! kernel {
             }
 
             fn check_fields(&self) -> $crate::Result<()> {
+                if self.sealed.is_sealed() {
+                    return Ok(());
+                }
                 let named: &[$crate::kernel::Named] =
                     &[$((stringify!($constant), $crate::kernel::Rule::$rule, self.$constant)),+];
                 $crate::kernel::check_constants($name, named)?;
                 let sources = [&*self.kernel_source, &*self.entry_point_source, &*self.source];
                 $crate::kernel::check_unedited(Self::shipped(), named, &self.built, sources)
+            }
+        }
+
+        impl<D: $bound> $crate::kernel::Seal for $kernel<D> {
+            fn seal(&mut self) {
+                self.sealed.seal();
             }
         }
 
@@ -491,6 +550,27 @@ macro_rules! kernel {
                         });
                     }
                     Ok(tuned.unwrap_or_else(|| vec![portable]))
+                }
+
+                fn plan_key(
+                    &self,
+                    args: &Self::Args<'_>,
+                    options: &$crate::LaunchOptions<'_>,
+                ) -> $crate::Result<Option<($crate::launch::PlanKey, $crate::launch::Addresses)>> {
+                    self.check_fields()?;
+                    let mut key =
+                        $crate::launch::PlanKey::new(Self::shipped(), D::DTYPE, self.built, options);
+                    let mut addresses = $crate::launch::Addresses::new(options);
+                    $crate::launch::Argument::note(*args, &mut key, &mut addresses);
+                    Ok(Some((key, addresses)))
+                }
+
+                fn moved<'a>(
+                    &self,
+                    args: &Self::Args<'a>,
+                    addresses: &$crate::launch::Addresses,
+                ) -> Option<Self::Args<'a>> {
+                    Some($crate::launch::Argument::moved(*args, &mut addresses.iter()))
                 }
             )?
 

@@ -4,7 +4,9 @@ use crate::element::DType;
 use crate::error::{Error, Result};
 use crate::kernel::LaunchOptions;
 use crate::kernels::KernelInfo;
-use crate::launch::{Access, Constants, Geometry, IntoParam, Launch, MAX_BUFFERS, MAX_GRID, Params, Touched};
+use crate::launch::{
+    Access, Constants, Geometry, IntoParam, Launch, MAX_BUFFERS, MAX_GRID, Params, Touched, overlap,
+};
 
 /// A launch in the making: an op adds what its formula needs, [`Plan::finish`] makes the launch.
 pub(crate) struct Plan {
@@ -116,16 +118,18 @@ impl Plan {
 
     /// Fails for an option that only channel cat has a use for.
     pub(crate) fn reject_rows(&self, options: &LaunchOptions<'_>) -> Result<()> {
-        let error =
-            Error::Option { kernel: self.kernel.name, option: "rows", rule: "is for channel cat alone" };
-        options.rows.map_or(Ok(()), |_| Err(error))
+        if options.rows.is_none() {
+            return Ok(());
+        }
+        Err(Error::Option { kernel: self.kernel.name, option: "rows", rule: "is for channel cat alone" })
     }
 
     /// Fails for an option that only gradients have a use for.
     pub(crate) fn reject_accumulate(&self, options: &LaunchOptions<'_>) -> Result<()> {
-        let error =
-            Error::Option { kernel: self.kernel.name, option: "accumulate", rule: "is for gradients alone" };
-        if options.accumulate { Err(error) } else { Ok(()) }
+        if !options.accumulate {
+            return Ok(());
+        }
+        Err(Error::Option { kernel: self.kernel.name, option: "accumulate", rule: "is for gradients alone" })
     }
 
     /// One of the hidden words.
@@ -224,24 +228,8 @@ impl Plan {
     }
 
     fn reject_overlaps(&self) -> Result<()> {
-        let touched = &self.touched[..self.buffers];
-        for (i, output) in touched.iter().enumerate() {
-            if output.access == Access::Read {
-                continue;
-            }
-            for (j, other) in touched.iter().enumerate() {
-                let start = output.address.max(other.address);
-                let end = (output.address + output.bytes).min(other.address + other.bytes);
-                if i != j && start < end {
-                    return Err(Error::Overlap {
-                        kernel: self.kernel.name,
-                        output: output.name,
-                        other: other.name,
-                        bytes: end - start,
-                    });
-                }
-            }
-        }
-        Ok(())
+        let Some((output, other, bytes)) = overlap(&self.touched[..self.buffers]) else { return Ok(()) };
+        let (output, other) = (output.name, other.name);
+        Err(Error::Overlap { kernel: self.kernel.name, output, other, bytes })
     }
 }

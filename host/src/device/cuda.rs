@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
+use rustc_hash::FxBuildHasher;
+
 use super::reject_short;
 use crate::driver::{self, Arguments, CudaDevice, DeviceMemory, Function, Shape};
 use crate::error::Result;
 use crate::kernel::{Kernel, LaunchOptions, Workspace};
-use crate::launch::{Constants, Launch, MAX_BUFFERS, Target};
+use crate::launch::{Constants, Launch, MAX_BUFFERS, Plans, Target};
 
 /// Every open GPU, so that all handles of one share its modules and its default stream.
 static OPEN: Mutex<Vec<(usize, Weak<Shared>)>> = Mutex::new(Vec::new());
@@ -19,9 +21,9 @@ pub(crate) struct Gpu(Arc<Shared>);
 struct Shared {
     /// Functions by the address of their module's text and their constants: what a launch can look up without
     /// making the specialised text. Behind it, the driver layer's cache is keyed by that text's hash.
-    functions: RwLock<HashMap<(usize, Constants), Arc<Function>>>,
+    functions: RwLock<HashMap<(usize, Constants), Arc<Function>, FxBuildHasher>>,
     stream: driver::Stream,
-    target: Target,
+    plans: Plans,
     order: Mutex<()>,
     device: Arc<CudaDevice>,
 }
@@ -42,7 +44,7 @@ impl Gpu {
         let shared = Arc::new(Shared {
             functions: RwLock::default(),
             stream,
-            target,
+            plans: Plans::new(target),
             order: Mutex::default(),
             device,
         });
@@ -74,9 +76,9 @@ impl Gpu {
         self.0.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What plans may depend on.
-    pub(crate) fn target(&self) -> &Target {
-        &self.0.target
+    /// What kernels plan for this GPU.
+    pub(crate) fn plans(&self) -> &Plans {
+        &self.0.plans
     }
 
     /// Whether the launch's module is loaded.
@@ -104,35 +106,31 @@ impl Gpu {
         options: &LaunchOptions<'_>,
     ) -> Result<()> {
         let stream = options.stream.and_then(super::Stream::cuda).unwrap_or(&self.0.stream);
-        let mut options = *options;
-        let target = &self.0.target;
         // Given back in the stream's order when this returns, behind the launches.
         let mut own = None;
-        if options.workspace.is_none() {
-            let bytes = kernel.workspace_bytes(args, &options, target)?;
-            if bytes > 0 {
-                let memory = DeviceMemory::alloc(&self.0.device, bytes as usize, stream)?;
-                options.workspace = Some(Workspace { address: memory.address(), bytes });
-                own = Some(memory);
-            }
-        }
-        let launches = kernel.plan(args, &options, target)?;
-        // SAFETY: by this function's contract.
-        unsafe { self.launch_all(&launches, stream)? };
+        let launches = self.0.plans.plan_with(kernel, args, options, |bytes| {
+            let memory = own.insert(DeviceMemory::scratch(&self.0.device, bytes as usize, stream)?);
+            Ok(Workspace { address: memory.address(), bytes })
+        })?;
+        check_all(&launches, stream)?;
+        // SAFETY: by this function's contract, and the buffers were checked.
+        unsafe { self.start_all(&launches, stream)? };
         drop(own);
         Ok(())
     }
 
-    /// Launches what was planned, in order.
+    /// Launches what was planned and checked, in order.
     ///
     /// # Safety
-    /// As [`Device::launch`](super::Device::launch).
-    pub(crate) unsafe fn launch_all(&self, launches: &[Launch], stream: &driver::Stream) -> Result<()> {
-        for launch in launches {
-            check(launch, stream)?;
-        }
+    /// As [`Device::launch`](super::Device::launch); what the launches touch is ordered before the stream's next work.
+    pub(crate) unsafe fn start_all(&self, launches: &[Launch], stream: &driver::Stream) -> Result<()> {
+        let mut started = Vec::with_capacity(launches.len());
         for launch in launches.iter().filter(|launch| launch.work() > 0) {
-            let function = self.function(launch)?;
+            started.push((self.function(launch)?, launch));
+        }
+        // Where this fails, so does the first launch, whose error says more.
+        let _bound = (started.len() > 1).then(|| driver::bind_context(stream).ok());
+        for (function, launch) in started {
             // SAFETY: by this function's contract.
             unsafe { start(&function, launch, stream)? };
         }
@@ -147,7 +145,7 @@ impl Gpu {
         options: &LaunchOptions<'_>,
     ) -> Result<()> {
         let mut options = *options;
-        let target = &self.0.target;
+        let target = self.0.plans.target();
         // Any address does: nothing is launched.
         let bytes = kernel.workspace_bytes(args, &options, target)?;
         options.workspace = Some(Workspace { address: 256, bytes });
@@ -191,7 +189,11 @@ fn key(launch: &Launch) -> (usize, Constants) {
     (launch.module().ptx.as_ptr().addr(), launch.constants)
 }
 
-/// Checks the buffers that this library knows, and orders them before the stream's next work.
+/// Checks the buffers of launches that this library knows, and orders them before the stream's next work.
+pub(crate) fn check_all(launches: &[Launch], stream: &driver::Stream) -> Result<()> {
+    launches.iter().try_for_each(|launch| check(launch, stream))
+}
+
 fn check(launch: &Launch, stream: &driver::Stream) -> Result<()> {
     let touched = launch.touched();
     let (mut addresses, mut known) = ([0; MAX_BUFFERS], [None; MAX_BUFFERS]);

@@ -1,5 +1,6 @@
 //! A device's primary context, bound for each call.
 
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, take};
 use std::ptr;
@@ -34,6 +35,19 @@ struct Work {
     streams: Vec<Weak<StreamHandle>>,
     /// The last work of streams that were dropped before it was done.
     retired: Vec<RetiredEvent>,
+}
+
+thread_local! {
+    /// What a guard further out on this thread has bound.
+    static HELD: Cell<Held> = const { Cell::new(Held { context: ptr::null(), relaxed: false }) };
+}
+
+/// What a thread's outermost guards hold, so that those further in need not ask the driver.
+#[derive(Clone, Copy)]
+struct Held {
+    context: *const PrimaryContext,
+    /// Whether the thread said that it knows what it does beside recordings.
+    relaxed: bool,
 }
 
 /// An event that belongs to the context's list alone.
@@ -78,16 +92,23 @@ impl PrimaryContext {
     /// afterwards. Where it is ours already (after [`super::CudaDevice::make_current`], or on a thread that
     /// uses the CUDA runtime on this device), that is one call, else three; each reads or writes a variable of
     /// the thread and does not reach the device.
-    fn bind_for_launch(&self) -> Result<Bound, DriverError> {
+    ///
+    /// Inside another guard of this context nothing is asked: what runs there is this crate's alone.
+    pub(super) fn bind_for_launch(&self) -> Result<Bound<'_>, DriverError> {
+        let mut bound = Bound { pushed: false, mode: None, before: HELD.get(), lifetime: PhantomData };
+        if ptr::eq(bound.before.context, self) {
+            return Ok(bound);
+        }
         let mut current = ptr::null_mut();
         // SAFETY: `current` is valid for a write.
         self.check(unsafe { raw::cuCtxGetCurrent(&raw mut current) })?;
-        let pushed = current != self.raw();
-        if pushed {
+        if current != self.raw() {
             // SAFETY: the context is retained.
             self.check(unsafe { raw::cuCtxPushCurrent_v2(self.raw()) })?;
+            bound.pushed = true;
         }
-        Ok(Bound { pushed, mode: None, this_thread: PhantomData })
+        HELD.set(Held { context: self, ..bound.before });
+        Ok(bound)
     }
 
     /// The same, and what the thread does is allowed beside recordings of other streams.
@@ -95,12 +116,17 @@ impl PrimaryContext {
     /// A recording in CUDA's default mode forbids allocating, waiting, asking and loading modules to all threads
     /// of the process, and an attempt spoils the recording. Where no recorded stream is concerned, all of them
     /// are harmless to it, drops included, so the thread says that it knows what it does.
-    pub(super) fn bind(&self) -> Result<Bound, DriverError> {
+    pub(super) fn bind(&self) -> Result<Bound<'_>, DriverError> {
         let mut bound = self.bind_for_launch()?;
+        if bound.before.relaxed {
+            return Ok(bound);
+        }
         let mut mode = CAPTURE_MODE_RELAXED;
         // SAFETY: `mode` is valid for a read and a write.
-        let known = unsafe { raw::cuThreadExchangeStreamCaptureMode(&raw mut mode) }.ok().is_ok();
-        bound.mode = known.then_some(mode);
+        if unsafe { raw::cuThreadExchangeStreamCaptureMode(&raw mut mode) }.ok().is_ok() {
+            bound.mode = Some(mode);
+            HELD.set(Held { context: self, relaxed: true });
+        }
         Ok(bound)
     }
 
@@ -243,16 +269,22 @@ pub(super) fn report_in_drop(error: &DriverError) {
 }
 
 /// A context that is current on this thread.
+///
+/// While there is one, the thread runs nothing but this crate's code, and guards end in the opposite order.
 #[must_use]
-pub(super) struct Bound {
+pub(super) struct Bound<'a> {
     pushed: bool,
     /// The thread's mode towards recordings, to put back.
     mode: Option<u32>,
-    this_thread: PhantomData<*const ()>,
+    /// What was held before.
+    before: Held,
+    /// Of the context, on this thread alone.
+    lifetime: PhantomData<(&'a PrimaryContext, *const ())>,
 }
 
-impl Drop for Bound {
+impl Drop for Bound<'_> {
     fn drop(&mut self) {
+        HELD.set(self.before);
         if let Some(mut mode) = self.mode {
             // SAFETY: `mode` is valid for a read and a write.
             if let Err(error) = unsafe { raw::cuThreadExchangeStreamCaptureMode(&raw mut mode) }.ok() {

@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
+use super::context::Bound;
 use super::error::DriverError;
 use super::module::Function;
 use super::raw;
@@ -32,6 +33,18 @@ pub enum Arguments<'a> {
 const END: usize = 0;
 const BUFFER_POINTER: usize = 1;
 const BUFFER_SIZE: usize = 2;
+
+/// A stream's context, current on this thread until this is dropped.
+#[must_use]
+pub(crate) struct BoundContext<'a>(
+    #[expect(dead_code, reason = "its drop puts the former context back")] Bound<'a>,
+);
+
+/// Makes the context of a stream current on this thread for several calls in a row, which then need not ask for it.
+/// Nothing but this crate's own code may run meanwhile.
+pub(crate) fn bind_context(stream: &Stream) -> Result<BoundContext<'_>, DriverError> {
+    stream.handle().context().bind_for_launch().map(BoundContext)
+}
 
 /// Launches `function` in the order of `stream`.
 ///

@@ -47,10 +47,17 @@ impl DeviceMemory {
         if bytes == 0 {
             return Ok(Self { block: None });
         }
-        free_parked();
-        let block = Arc::new(Block::alloc(device, bytes, stream)?);
+        let block = Arc::new(Block::alloc(device, bytes, stream, true)?);
         registry::insert(block.address, bytes as u64, stream, Arc::downgrade(&block));
         Ok(Self { block: Some(block) })
+    }
+
+    /// The same for the use of one stream alone: no other stream can be ordered behind it, and a launch does not know
+    /// its bytes.
+    pub(crate) fn scratch(device: &CudaDevice, bytes: usize, stream: &Stream) -> Result<Self, DriverError> {
+        stream.handle().expect_context(device.context())?;
+        let block = (bytes > 0).then(|| Block::alloc(device, bytes, stream, false)).transpose()?;
+        Ok(Self { block: block.map(Arc::new) })
     }
 
     /// The address on the device; null without bytes.
@@ -201,14 +208,17 @@ pub(super) struct Block {
     bytes: usize,
     home: Stream,
     others: Mutex<Vec<Stream>>,
-    /// The point in the home's work from which on the memory exists; none if it did before.
+    /// The point in the home's work from which on the memory exists; none if it did before, or if the home alone
+    /// uses it.
     ready: Option<Event>,
     pooled: bool,
 }
 
 impl Block {
-    fn alloc(device: &CudaDevice, bytes: usize, stream: &Stream) -> Result<Self, DriverError> {
+    fn alloc(device: &CudaDevice, bytes: usize, stream: &Stream, shared: bool) -> Result<Self, DriverError> {
+        free_parked();
         let context = device.context();
+        let _bound = context.bind()?;
         let pooled = device.has_pools();
         let recorded = stream.is_capturing()?;
         let mut address = 0;
@@ -230,7 +240,7 @@ impl Block {
         allocated.map_err(|error| explain(context, bytes, error))?;
         let home = stream.clone();
         let mut block = Self { address, bytes, home, others: Mutex::default(), ready: None, pooled };
-        if pooled && !recorded {
+        if pooled && !recorded && shared {
             block.ready = Some(Event::behind(stream.handle())?);
         }
         Ok(block)
@@ -292,8 +302,14 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
+        let home = self.home.clone();
+        // Without it, each call below tries again and says what is wrong.
+        let bound = home.handle().context().bind();
         let Some(captured) = self.captured_stream() else {
-            if let Err(error) = self.free() {
+            let freed = self.free();
+            self.ready = None;
+            drop(bound);
+            if let Err(error) = freed {
                 report_in_drop(&error);
             }
             return;

@@ -33,6 +33,7 @@ pub use device::{CudaDevice, DeviceInfo};
 pub use error::DriverError;
 pub use event::Event;
 pub use graph::{Capture, Graph};
+pub(crate) use launch::bind_context;
 pub use launch::{Arguments, Shape, launch};
 pub use memory::{DeviceMemory, address_device, address_range};
 pub use module::Function;

@@ -4,6 +4,7 @@
 //! carries it out. Nothing here needs a device.
 
 mod params;
+mod plans;
 
 use std::fmt;
 
@@ -15,6 +16,10 @@ use crate::specialise::specialise;
 
 pub use params::Params;
 pub(crate) use params::{Divisor, Divisor64, IntoParam, Structure};
+pub(crate) use plans::Argument;
+#[cfg(feature = "cuda")]
+pub(crate) use plans::Plans;
+pub use plans::{Addresses, PlanKey};
 
 /// Threads a block at most. Eight such blocks fill a multiprocessor of every architecture served.
 const MAX_THREADS: u64 = 256;
@@ -66,7 +71,7 @@ pub enum Access {
 pub(crate) const MAX_BUFFERS: usize = 5;
 
 /// A buffer that a launch touches.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touched {
     /// The argument's name.
     pub name: &'static str,
@@ -80,6 +85,23 @@ pub struct Touched {
 
 impl Touched {
     pub(crate) const NONE: Self = Self { name: "", address: 0, bytes: 0, access: Access::Read };
+}
+
+/// An output and another buffer that share so many bytes.
+pub(crate) fn overlap(touched: &[Touched]) -> Option<(&Touched, &Touched, u64)> {
+    for (i, output) in touched.iter().enumerate() {
+        if output.access == Access::Read {
+            continue;
+        }
+        for (j, other) in touched.iter().enumerate() {
+            let start = output.address.max(other.address);
+            let end = (output.address + output.bytes).min(other.address + other.bytes);
+            if i != j && start < end {
+                return Some((output, other, end - start));
+            }
+        }
+    }
+    None
 }
 
 /// What a choice of launches may depend on: the shape of the problem and this, nothing else.
@@ -148,6 +170,17 @@ impl Launch {
             work,
             geometry,
         })
+    }
+
+    /// Whether both are the same launch, addresses included.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        std::ptr::eq(self.kernel, other.kernel)
+            && std::ptr::eq(self.module, other.module)
+            && self.constants == other.constants
+            && self.params.packed() == other.params.packed()
+            && self.touched() == other.touched()
+            && self.work == other.work
+            && self.geometry == other.geometry
     }
 
     /// The kernel.

@@ -2,52 +2,84 @@
 
 use crate::divmod::{fast_divmod, fast_divmod64};
 
-/// Room for the parameters of any kernel: the largest has 28, in 288 bytes.
-const PARAM_BYTES: usize = 640;
-const PARAM_COUNT: usize = 40;
+/// How many parameters a kernel may have: the most is 28.
+const PARAM_COUNT: usize = 32;
+
+/// Bytes that are set aside at once: enough for any kernel, so that appending does not move what is there.
+const PARAM_BYTES: usize = 512;
 
 /// The parameters of a launch, packed as the entry point lays them out.
 #[derive(Clone)]
 pub struct Params {
-    bytes: [u8; PARAM_BYTES],
+    bytes: Vec<u8>,
     starts: [u16; PARAM_COUNT],
-    len: u16,
     count: u16,
+    /// A bit for each parameter that is an address.
+    addresses: u32,
 }
 
 impl Params {
-    pub(crate) const fn new() -> Self {
-        Self { bytes: [0; PARAM_BYTES], starts: [0; PARAM_COUNT], len: 0, count: 0 }
+    pub(crate) fn new() -> Self {
+        let bytes = Vec::with_capacity(PARAM_BYTES);
+        Self { bytes, starts: [0; PARAM_COUNT], count: 0, addresses: 0 }
     }
 
-    fn push(&mut self, align: usize, value: &[u8]) {
-        let start = usize::from(self.len).next_multiple_of(align);
-        self.bytes[start..start + value.len()].copy_from_slice(value);
+    /// Appends a value whose length the compiler knows.
+    fn push<const N: usize>(&mut self, align: usize, value: [u8; N]) {
+        self.align(align);
+        self.bytes.extend(value);
+    }
+
+    /// Begins a parameter on a boundary.
+    fn align(&mut self, align: usize) {
+        let start = self.bytes.len().next_multiple_of(align);
+        while self.bytes.len() < start {
+            self.bytes.push(0);
+        }
         self.starts[usize::from(self.count)] = start as u16;
         self.count += 1;
-        self.len = (start + value.len()) as u16;
+    }
+
+    fn push_address(&mut self, address: u64) {
+        self.addresses |= 1 << self.count;
+        self.push(8, address.to_ne_bytes());
+    }
+
+    /// The addresses, and where their bytes start.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = (usize, u64)> {
+        (0..self.len()).filter(|i| self.addresses >> i & 1 == 1).map(|i| {
+            let start = usize::from(self.starts[i]);
+            let bytes = self.bytes[start..].first_chunk().expect("an address has eight bytes");
+            (start, u64::from_ne_bytes(*bytes))
+        })
+    }
+
+    /// Replaces the address whose bytes start here.
+    pub(crate) fn set_address(&mut self, start: usize, address: u64) {
+        self.bytes[start..start + 8].copy_from_slice(&address.to_ne_bytes());
     }
 
     /// Appends pointers.
     pub(crate) fn pointers(&mut self, addresses: &[u64]) {
-        for address in addresses {
-            self.push(8, &address.to_ne_bytes());
+        for &address in addresses {
+            self.push_address(address);
         }
     }
 
     /// Appends a 32-bit word.
     pub(crate) fn word(&mut self, word: u32) {
-        self.push(4, &word.to_ne_bytes());
+        self.push(4, word.to_ne_bytes());
     }
 
     /// Appends a 64-bit word.
     pub(crate) fn long(&mut self, word: u64) {
-        self.push(8, &word.to_ne_bytes());
+        self.push(8, word.to_ne_bytes());
     }
 
     /// Appends a structure.
     pub(crate) fn structure(&mut self, structure: &Structure) {
-        self.push(structure.align, &structure.bytes);
+        self.align(structure.align);
+        self.bytes.extend_from_slice(&structure.bytes);
     }
 
     /// How many there are.
@@ -62,15 +94,14 @@ impl Params {
 
     /// All of them, each aligned to its own size.
     pub fn packed(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.len)]
+        &self.bytes
     }
 
     /// The bytes of each parameter, in order; padding up to the next may follow a parameter's own bytes.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.len()).map(|i| {
             let start = usize::from(self.starts[i]);
-            let end =
-                if i + 1 < self.len() { usize::from(self.starts[i + 1]) } else { usize::from(self.len) };
+            let end = if i + 1 < self.len() { usize::from(self.starts[i + 1]) } else { self.bytes.len() };
             &self.bytes[start..end]
         })
     }
@@ -86,7 +117,7 @@ macro_rules! scalar_param {
     ($($ty:ty),*) => { $(
         impl IntoParam for $ty {
             fn push_to(&self, params: &mut Params) {
-                params.push(size_of::<$ty>(), &self.to_ne_bytes());
+                params.push(size_of::<$ty>(), self.to_ne_bytes());
             }
         }
     )* };
@@ -96,7 +127,7 @@ scalar_param!(u8, u16, u32, u64, i8, i16, i32, i64, f32, f64, half::f16, half::b
 
 impl<D> IntoParam for *mut D {
     fn push_to(&self, params: &mut Params) {
-        params.push(8, &(*self as u64).to_ne_bytes());
+        params.push_address(*self as u64);
     }
 }
 
@@ -105,8 +136,8 @@ pub(crate) struct Divisor(pub(crate) i32);
 
 impl IntoParam for Divisor {
     fn push_to(&self, params: &mut Params) {
-        let words = fast_divmod(self.0 as u32).map(u32::to_ne_bytes);
-        params.push(4, words.as_flattened());
+        params.align(4);
+        params.bytes.extend(fast_divmod(self.0 as u32).map(u32::to_ne_bytes).as_flattened());
     }
 }
 
@@ -115,8 +146,8 @@ pub(crate) struct Divisor64(pub(crate) i64);
 
 impl IntoParam for Divisor64 {
     fn push_to(&self, params: &mut Params) {
-        let words = fast_divmod64(self.0 as u64).map(u64::to_ne_bytes);
-        params.push(8, words.as_flattened());
+        params.align(8);
+        params.bytes.extend(fast_divmod64(self.0 as u64).map(u64::to_ne_bytes).as_flattened());
     }
 }
 

@@ -4,9 +4,13 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
+use rustc_hash::FxBuildHasher;
+
+#[cfg(feature = "cuda")]
+use crate::device::cuda;
 use crate::device::{Device, Phase, Queue, Step, Stream};
 use crate::error::{Error, Result};
-use crate::kernel::{self, Kernel, LaunchOptions, padded};
+use crate::kernel::{self, Kernel, LaunchOptions, Seal, padded};
 use crate::launch::{Access, Constants, Launch};
 use crate::tensor::{Entered, Storage, Tensor, TensorRef, Use, expect_device, not_contiguous};
 
@@ -49,10 +53,10 @@ impl Workspace {
     }
 }
 
-type Cache = RwLock<HashMap<(TypeId, Constants), Arc<dyn Any + Send + Sync>>>;
+type Cache = RwLock<HashMap<(TypeId, Constants), Arc<dyn Any + Send + Sync>, FxBuildHasher>>;
 
 /// The kernel for these constants; built once, and kept.
-pub(crate) fn cached<K: Any + Send + Sync>(
+pub(crate) fn cached<K: Any + Send + Sync + Seal>(
     constants: &[i32],
     build: impl FnOnce() -> Result<K>,
 ) -> Result<Arc<K>> {
@@ -62,7 +66,10 @@ pub(crate) fn cached<K: Any + Send + Sync>(
     let kernel = if let Some(kernel) = known {
         kernel
     } else {
-        let kernel: Arc<dyn Any + Send + Sync> = Arc::new(build()?);
+        let mut kernel = build()?;
+        // Only this crate's operations get it, shared and never to be edited.
+        kernel.seal();
+        let kernel: Arc<dyn Any + Send + Sync> = Arc::new(kernel);
         KERNELS.write().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert(kernel).clone()
     };
     Ok(kernel.downcast().expect("the key has the kernel's type"))
@@ -175,7 +182,7 @@ impl<'a> Call<'a> {
                 let crate::device::Place::Cuda(gpu) = &self.stream.device().place else {
                     return Err(Error::Device("a GPU's stream is on a GPU".to_owned()));
                 };
-                let launches = kernel.plan(&args, &options, gpu.target())?;
+                let launches = gpu.plans().plan(&**kernel, &args, &options)?;
                 for launch in &launches {
                     check_covered(launch, &uses.iter().chain(workspace))?;
                 }
@@ -204,9 +211,17 @@ impl<'a> Call<'a> {
                         used.storage.map_or(Ok(()), |storage| storage.order(queue, used.writes))?;
                     }
                 }
+                // The launches touch nothing but what was checked above, so that memory known here needs no looking up.
+                if all().all(|used| used.storage.is_some_and(|storage| storage.is_drivers())) {
+                    for storage in all().filter_map(|used| used.storage) {
+                        storage.use_on(queue)?;
+                    }
+                } else {
+                    cuda::check_all(&launches, queue)?;
+                }
                 // SAFETY: all that the kernels touch lies in the memory of `uses` and the workspace, which the views
                 // keep alive until the stream is done with it, and which the stream is ordered behind.
-                unsafe { gpu.launch_all(&launches, queue) }
+                unsafe { gpu.start_all(&launches, queue) }
             }
         }
     }
@@ -341,4 +356,25 @@ pub(crate) fn dims<const N: usize>(
         have: shape.to_vec(),
         need: format!("it must be {layout}"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ReluForward;
+
+    #[test]
+    fn copies_of_kept_kernels_are_compared_again() {
+        let kernel = cached(&[1024], || ReluForward::<f32>::try_new(1024)).expect("a kernel");
+        let again = cached(&[1024], || ReluForward::<f32>::try_new(1024)).expect("a kernel");
+        assert!(Arc::ptr_eq(&kernel, &again));
+        let prepare = |kernel: &ReluForward<f32>| {
+            kernel.prepare(&((1 << 20) as *mut f32, (1 << 30) as *mut f32, 1, 1), &LaunchOptions::new())
+        };
+        prepare(&kernel).expect("nothing was edited");
+        let mut edited = ReluForward::clone(&kernel);
+        prepare(&edited).expect("nothing was edited yet");
+        edited.source.make_ascii_uppercase();
+        assert!(matches!(prepare(&edited), Err(Error::Edited { field: "source", .. })));
+    }
 }

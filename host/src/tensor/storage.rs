@@ -53,7 +53,7 @@ pub(crate) struct Foreign {
 #[derive(Default)]
 struct Order {
     writer: Option<driver::Stream>,
-    /// Streams that are ordered behind the writer.
+    /// Other streams, which are ordered behind the writer.
     readers: Vec<driver::Stream>,
 }
 
@@ -113,6 +113,12 @@ impl Storage {
         !matches!(self.memory, Memory::Foreign(_)) || !self.device.is_gpu()
     }
 
+    /// Whether it is a GPU's memory from this crate's driver layer.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn is_drivers(&self) -> bool {
+        matches!(self.memory, Memory::Cuda(_))
+    }
+
     /// Takes host memory for a reader or a writer.
     pub(crate) fn enter(&self, writes: bool, what: &'static str) -> Result<Entered<'_>> {
         let entered = self.users.fetch_update(Ordering::Acquire, Ordering::Relaxed, |users| {
@@ -146,9 +152,14 @@ impl Storage {
                 self.wait(stream, other)?;
             }
             readers.clear();
-            *writer = Some(stream.clone());
-        } else if !readers.iter().any(same) {
-            if let Some(writer) = writer.as_ref().filter(|writer| !same(writer)) {
+            if !writer.as_ref().is_some_and(same) {
+                *writer = Some(stream.clone());
+            }
+            return Ok(());
+        }
+        // Who waits for the writer's stream waits for what that stream reads, too.
+        if !writer.iter().chain(&*readers).any(same) {
+            if let Some(writer) = writer {
                 self.wait(stream, writer)?;
             }
             readers.push(stream.clone());

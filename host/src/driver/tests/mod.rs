@@ -7,6 +7,7 @@ mod launch;
 mod memory;
 mod module;
 mod once_map;
+mod ops;
 mod ptx;
 
 use std::ffi::{CStr, CString, c_char};

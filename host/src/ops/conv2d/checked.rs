@@ -60,8 +60,7 @@ impl Conv2d {
     /// [`Shape`](Error::Shape) for tensors that do not have four dimensions, channels that do not fit the groups, or a
     /// filter larger than the padded image; [`Constant`](Error::Constant) for a stride or groups of zero.
     pub fn output_shape(&self, x: &[usize], w: &[usize]) -> Result<[usize; 4]> {
-        let Problem { numbers: [b, _, c_out, _, _, oh, ow], .. } = self.problem("conv2d", x, w)?;
-        Ok([b, c_out, oh, ow].map(|extent| extent as usize))
+        Ok(self.problem("conv2d", x, w)?.output_shape())
     }
 
     fn problem(&self, op: &'static str, x: &[usize], w: &[usize]) -> Result<Problem> {
@@ -111,6 +110,13 @@ struct Problem {
     constants: [i32; 8],
 }
 
+impl Problem {
+    fn output_shape(&self) -> [usize; 4] {
+        let [b, _, c_out, _, _, oh, ow] = self.numbers;
+        [b, c_out, oh, ow].map(|extent| extent as usize)
+    }
+}
+
 /// The kernel for a problem's constants.
 macro_rules! kernel {
     ($kernel:ident<$d:ty>, $problem:expr) => {{
@@ -153,7 +159,7 @@ pub fn conv2d_into<'a, 'b, 'c, D: Num>(
     const OP: &str = "conv2d";
     let (x, w, y) = (x.into(), w.into(), y.into());
     let problem = conv.problem(OP, x.shape(), w.shape())?;
-    same_shape(OP, "y", y.shape(), &conv.output_shape(x.shape(), w.shape())?, "the result")?;
+    same_shape(OP, "y", y.shape(), &problem.output_shape(), "the result")?;
     contiguous(OP, "x", &x)?;
     contiguous(OP, "w", &w)?;
     contiguous(OP, "y", &y.as_ref())?;
@@ -215,7 +221,7 @@ pub fn conv2d_backward_into<'a, 'b, 'c, D: Num>(
     const OP: &str = "conv2d_backward";
     let (dy, x, w) = (dy.into(), x.into(), w.into());
     let problem = conv.problem(OP, x.shape(), w.shape())?;
-    same_shape(OP, "dy", dy.shape(), &conv.output_shape(x.shape(), w.shape())?, "the result's shape")?;
+    same_shape(OP, "dy", dy.shape(), &problem.output_shape(), "the result's shape")?;
     contiguous(OP, "dy", &dy)?;
     contiguous(OP, "x", &x)?;
     contiguous(OP, "w", &w)?;
@@ -293,6 +299,6 @@ fn workspace_of<K: Kernel>(device: &Device, kernel: &Arc<K>, args: &K::Args<'sta
     match &device.place {
         Place::Cpu => kernel.prepare(args, &options).map(|_| 0),
         #[cfg(feature = "cuda")]
-        Place::Cuda(gpu) => Ok(kernel.workspace_bytes(args, &options, gpu.target())? as usize),
+        Place::Cuda(gpu) => Ok(gpu.plans().workspace_bytes(&**kernel, args, &options)? as usize),
     }
 }

@@ -35,14 +35,13 @@ pub fn sgd_step<'a, 'b, 'c, 'd, D: Float>(
     contiguous(OP, "numbers", &numbers)?;
     let [b, n] = two_factors(OP, w.shape())?;
     let kernel = cached(&[BLOCK], || SgdStep::<D>::try_new(BLOCK))?;
-    let mut uses = vec![w.writes("w"), velocity.writes("velocity"), dw.reads("dw"), numbers.reads("numbers")];
-    let mut copied = std::ptr::null_mut();
-    if let Some(copy) = &copy {
-        same_shape(OP, "copy", copy.shape(), w.shape(), "w")?;
-        contiguous(OP, "copy", &copy.as_ref())?;
-        copied = copy.pointer();
-        uses.push(copy.writes("copy"));
-    }
-    let args = (w.pointer(), velocity.pointer(), dw.pointer(), copied, numbers.pointer(), b, n);
-    Call::new(stream).run(&kernel, args, &uses)
+    let uses = [w.writes("w"), velocity.writes("velocity"), dw.reads("dw"), numbers.reads("numbers")];
+    let args = |copied| (w.pointer(), velocity.pointer(), dw.pointer(), copied, numbers.pointer(), b, n);
+    let Some(copy) = copy else {
+        return Call::new(stream).run(&kernel, args(std::ptr::null_mut()), &uses);
+    };
+    same_shape(OP, "copy", copy.shape(), w.shape(), "w")?;
+    contiguous(OP, "copy", &copy.as_ref())?;
+    let [w, velocity, dw, numbers] = uses;
+    Call::new(stream).run(&kernel, args(copy.pointer()), &[w, velocity, dw, numbers, copy.writes("copy")])
 }
