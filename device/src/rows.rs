@@ -12,19 +12,19 @@ use crate::sweep::{for_each_batch, for_each_index};
 use crate::vector::{Readable, Unaligned, lane, lanes, set_lane};
 
 /// Vectors that a thread keeps in flight.
-pub const BATCH: u64 = 4;
+pub const BATCH: u64 = 2;
 
 /// Calls `make` for each place in a batch. Written out: arrays that a loop indexes can land in local memory.
 #[inline(always)]
 pub fn batch<T>(make: impl Fn(u64) -> T) -> [T; BATCH as usize] {
-    [make(0), make(1), make(2), make(3)]
+    [make(0), make(1)]
 }
 
 /// The places in a batch whose vector was not loaded whole, as bits.
 #[inline(always)]
 pub fn piecemeal(loads: &[Unaligned; BATCH as usize]) -> u32 {
     let bit = |u: usize| u32::from(!loads[u].taken()) << u;
-    bit(0) | bit(1) | bit(2) | bit(3)
+    bit(0) | bit(1)
 }
 
 /// Rows shorter than this many bytes are scattered by elements: too few of their vectors are whole.

@@ -108,7 +108,7 @@ fn plan_forward<D: Element>(
     plan.hidden(&rows);
     plan.hidden(&Divisor64(i64::from(chunk_c)));
     plan.hidden(&Divisor64(vectors));
-    plan.sweeps_vectors(chunk, i64::from(kernel.block_size), 4);
+    plan.sweeps_vectors(chunk, i64::from(kernel.block_size), 2);
     Ok(())
 }
 
@@ -125,6 +125,6 @@ fn plan_backward<D: Num>(
     plan.hidden(&rows);
     plan.hidden(&Divisor64(i64::from(chunk_c)));
     plan.hidden_accumulate(options);
-    plan.sweeps_vectors(chunk, i64::from(kernel.block_size), 4);
+    plan.sweeps_vectors(chunk, i64::from(kernel.block_size), 2);
     Ok(())
 }

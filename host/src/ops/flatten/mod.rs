@@ -173,7 +173,7 @@ impl Matrix {
         plan.hidden(&Divisor64(tiles_n));
         plan.hidden(&Divisor64(if self.is_one_row() { total } else { i64::from(self.n) }));
         match way {
-            Way::Rows => plan.sweeps_vectors(total, area, 4),
+            Way::Rows => plan.sweeps_vectors(total, area, 2),
             Way::General => plan.tiles(total, tiles, area),
             Way::ColumnsAligned => {
                 let squares = (area as u64).div_ceil((plan.lanes() * plan.lanes()) as u64);
