@@ -9,7 +9,7 @@ use half::{bf16, f16};
 
 use super::Job;
 use super::around::Around;
-use super::typed::{Jobs, coarse, given, noise, output, pointer, unit, updated, wanted};
+use super::typed::{Jobs, coarse, given, given_with_nans, noise, output, pointer, unit, updated, wanted};
 
 /// Their names.
 pub(super) const NAMES: [&str; 11] = [
@@ -47,12 +47,12 @@ fn relu<D: Float>(jobs: &mut Jobs, lengths: impl IntoIterator<Item = i32>) {
         }
         for block in [128, many] {
             let shape = format!("of {n} elements in blocks of {block}");
-            let buffers = vec![given(&x), wanted::<D>(len, 0.0)];
+            let buffers = vec![given_with_nans(&x), wanted::<D>(len, 0.0)];
             let args = move |at: &[u64]| (pointer(at, 0), pointer(at, 1), 1, n);
             jobs.add(&shape, ReluForward::<D>::new(block), buffers, args);
             for accumulate in [false, true] {
                 let dx = output::<D>(accumulate, len, if accumulate { unit::<D>() } else { 0.0 });
-                let buffers = vec![given(&noise::<D>(2, len, 1.0)), given(&x), dx];
+                let buffers = vec![given(&noise::<D>(2, len, 1.0)), given_with_nans(&x), dx];
                 let args = move |at: &[u64]| (pointer(at, 0), pointer(at, 1), pointer(at, 2), n, 1);
                 jobs.add_one(&shape, ReluBackward::<D>::new(block), buffers, args, accumulate);
             }

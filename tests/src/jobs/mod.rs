@@ -95,13 +95,12 @@ pub(crate) const TARGETS: [Target; 4] = [
 ];
 
 /// What plans are for: the kernels for large problems, [`LARGE`] times, then those that suit a problem's size.
-const CHOICES: [(Target, Algorithm); 6] = [
+const CHOICES: [(Target, Algorithm); 5] = [
     (TARGETS[0], Algorithm::Large),
     (TARGETS[1], Algorithm::Large),
     (TARGETS[2], Algorithm::Large),
     (TARGETS[3], Algorithm::Large),
     (TARGETS[0], Algorithm::Auto),
-    (TARGETS[1], Algorithm::Auto),
 ];
 
 /// See [`CHOICES`].
@@ -184,7 +183,9 @@ fn planned(check: &Check, dtype: DType, choices: &[(Target, Algorithm)], jobs: &
             jobs.push(check_job(check, dtype, Some((target, algorithm)), &names, Blocks::Planned));
             if plan.iter().any(|launch| launch.geometry().grid_x > 1) && case.offsets.is_empty() {
                 jobs.push(check_job(check, dtype, Some((target, algorithm)), &names, Blocks::One));
-                jobs.push(check_job(check, dtype, Some((target, algorithm)), &names, Blocks::OneMore));
+                if algorithm == Algorithm::Large {
+                    jobs.push(check_job(check, dtype, Some((target, algorithm)), &names, Blocks::OneMore));
+                }
             }
             before.push(launches);
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cotangent::launch::Access;
 use cotangent::verify::{AnyKernel, Executor, Failure, HostBuffer, Measured, SplitMix64, decode};
-use cotangent::{Algorithm, DType, Device, Element, Kernel, LaunchOptions, Num};
+use cotangent::{Algorithm, DType, Device, Element, Float, Kernel, LaunchOptions, Num};
 
 use super::{Job, Work, module};
 use crate::executor::Blocks;
@@ -25,6 +25,16 @@ pub(super) fn given<D: Element>(elements: &[D]) -> Buffer {
     // SAFETY: any element's bytes are plain initialised bytes.
     let bytes = unsafe { std::slice::from_raw_parts(elements.as_ptr().cast::<u8>(), size_of_val(elements)) };
     Buffer { bytes: bytes.to_vec(), dtype: D::DTYPE, access: Access::Read, tolerance: 0.0 }
+}
+
+/// An input in which every third minus infinity is the NaN that follows it: the one with the least bits.
+pub(super) fn given_with_nans<D: Float>(elements: &[D]) -> Buffer {
+    let mut buffer = given(elements);
+    let infinite = elements.iter().enumerate().filter(|(_, value)| value.to_f64() == f64::NEG_INFINITY);
+    for (index, _) in infinite.skip(1).step_by(3) {
+        buffer.bytes[index * size_of::<D>()] = 1;
+    }
+    buffer
 }
 
 /// An output that is added to.

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use cotangent::verify::{Call, Case, Executor, HostBuffer, kernel};
-use cotangent::{DType, Device, LaunchOptions};
+use cotangent::{Algorithm, DType, Device, LaunchOptions};
 use cotangent_tests::executor::{Place, places};
 
 static PLACES: LazyLock<Vec<Place>> = LazyLock::new(places);
@@ -15,8 +15,10 @@ pub(crate) enum Path {
     Cpu,
     /// A GPU, or the portable kernels on the machine.
     Device,
-    /// Tuned kernels on the machine.
+    /// The kernels for large problems on the machine.
     Tuned,
+    /// Those for small ones.
+    Small,
 }
 
 /// Whether device code runs on a GPU.
@@ -44,7 +46,8 @@ pub(crate) fn everywhere(
     for place in PLACES.iter() {
         match place {
             Place::Planned { .. } if !adds(place) => {}
-            Place::Planned { .. } => run(Path::Tuned, place),
+            Place::Planned { planned: (_, Algorithm::Large), .. } => run(Path::Tuned, place),
+            Place::Planned { .. } => run(Path::Small, place),
             _ => run(Path::Device, place),
         }
     }

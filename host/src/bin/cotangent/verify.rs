@@ -35,6 +35,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Problem> {
     let scope = Scope::new(options.kernel.as_deref(), options.dtype)?;
     let (device, remark) = device(&options.device)?;
+    let scope = scope.plans(device.is_gpu());
     let start = Instant::now();
     let bar = ProgressBar::new(scope.len() as u64).with_style(style());
     let rows = verify(&device, &scope, |kernel, dtype| {
