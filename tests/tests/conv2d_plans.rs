@@ -82,6 +82,9 @@ fn large_problems_run_on_what_suits_them() {
     assert_eq!(auto::<f32>(LARGE, V100)[2], ["conv2d_dw_runs_64", "conv2d_dw_reduce"]);
     assert_eq!(auto::<f64>(LARGE, H200), [["conv2d_small"]; 4]);
     assert_eq!(auto::<u8>(LARGE, H200)[1], ["conv2d_backward_dx"]);
+    // Sums of so few terms that the portable kernel is over sooner.
+    let [forward, _, _, both] = auto::<f32>(Shape([1, 2, 4, 8, 8], [3, 1, 1, 1]), H200);
+    assert_eq!((forward, both), (vec!["conv2d_forward"], vec!["conv2d_small"]));
     // Up to four classes of dgrad share a launch.
     assert_eq!(auto::<f32>(STRIDED, H200)[1], ["conv2d_pack_chunks", "conv2d_patch_split"]);
     let nine = ["conv2d_pack_chunks", "conv2d_patch_split", "conv2d_patch_split", "conv2d_patch_split"];

@@ -8,6 +8,10 @@ use crate::launch::{Geometry, Launch, Params, Structure, Touched};
 /// Products of elements up to which one launch is over before those of the other kernels are.
 const MAX_PRODUCTS: i64 = 1 << 25;
 
+/// Terms of a sum up to which the portable kernel's forward is over sooner still: it waits for memory no more often, and
+/// adds no parts.
+const FEW_TERMS: i64 = 32;
+
 /// Warps of a block, channels of a warp on either side, and reduced channels whose loads are in flight together.
 const WARPS: i64 = 8;
 const CHANNELS: i64 = 4;
@@ -34,6 +38,11 @@ pub(super) fn suits(problem: &Problem, dtype: DType) -> bool {
         && (dtype == DType::F64 || products.is_some_and(|products| products <= MAX_PRODUCTS))
         && padded(0).max(padded(1)) < 1 << 30
         && problem.stride.iter().all(|&stride| stride < 1 << 30)
+}
+
+/// Whether forward is better off with the portable kernel.
+pub(super) fn is_tiny(problem: &Problem) -> bool {
+    i64::from(problem.c_in_per_group()) * problem.taps() <= FEW_TERMS
 }
 
 /// Parts of a reduction of at most `most`, so that `units` of them keep the device busy.

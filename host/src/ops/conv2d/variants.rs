@@ -116,6 +116,10 @@ pub(super) fn forward<D: Num>(
     let problem = problem!(kernel, b, c_in, c_out, h, wd, oh, ow);
     let m = machine::<D>(options, target);
     let part = Part::Forward;
+    let fits = small::suits(&problem, D::DTYPE);
+    if options.algorithm == Algorithm::Auto && fits && small::is_tiny(&problem) {
+        return None;
+    }
     or_small!(options, small::<D>(&problem, m, options, portable, part, ["x", "w", "y", "", ""]));
     let touched = touched(portable, ["x", "w", "y"]);
     let special = depthwise::forward(&problem, m, touched).or_else(|| few::forward(&problem, m, touched));
