@@ -6,6 +6,8 @@ mod depthwise;
 mod few;
 mod few_dw;
 mod patch;
+mod patch_dw;
+mod patch_tile;
 mod plan;
 mod reference;
 mod small;

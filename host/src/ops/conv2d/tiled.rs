@@ -2,7 +2,9 @@
 
 use super::depthwise;
 use super::few_dw;
-use super::patch::{self, NoTile, Product};
+use super::patch::{NoTile, Product};
+use super::patch_dw;
+use super::patch_tile::CLASSES;
 use super::plan::{Problem, Volumes};
 use crate::element::DType;
 use crate::kernel::MathMode;
@@ -356,7 +358,7 @@ fn products(
         Some((Filter::Chunks(product), at)) => {
             launches.push(product.pack(m, channels, taps, tensors.touched[1], *at)?);
             let classes: Vec<_> = axes.clone().collect();
-            for classes in classes.chunks(patch::CLASSES) {
+            for classes in classes.chunks(CLASSES) {
                 match product.launch(m, problem.b, classes, channels, taps, tensors, *at) {
                     Ok(launch) => launches.extend(launch),
                     Err(NoTile) => return products(problem, m, channels, axes, tensors, None),
@@ -459,7 +461,7 @@ pub(super) struct WeightGradient {
 enum Way {
     Depthwise(depthwise::Gradient),
     Few(few_dw::Gradient),
-    Patches(patch::Gradient),
+    Patches(patch_dw::Gradient),
     Tiles(Runs),
 }
 
@@ -469,7 +471,7 @@ impl WeightGradient {
         let volumes = problem.volumes();
         let way = depthwise::Gradient::depthwise(problem, &volumes, m).map(Way::Depthwise);
         let way = way.or_else(|| few_dw::Gradient::new(problem, &volumes, m).map(Way::Few));
-        let way = way.or_else(|| patch::Gradient::new(problem, &volumes, m).map(Way::Patches));
+        let way = way.or_else(|| patch_dw::Gradient::new(problem, &volumes, m).map(Way::Patches));
         let tiles = || {
             let suits = suits(problem, m.dtype, problem.c_out_per_group()) && volumes.y > 0 && volumes.w > 0;
             suits.then(|| Way::Tiles(Runs::new(problem, &volumes, m.target)))
