@@ -67,7 +67,7 @@ fn parts(job: &Job) -> (&str, &str) {
     job.label.rsplit_once(", ").expect("labels end in an element type")
 }
 
-/// The text of [`file`].
+/// The text of [`file()`].
 ///
 /// # Errors
 /// It is not there, or not what [`save`] writes.
