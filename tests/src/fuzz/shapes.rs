@@ -13,8 +13,8 @@ const TARGETS: [Target; 3] = [
     Target { capability: (7, 0), multiprocessors: 80 },
 ];
 
-/// Bytes of buffers, products and threads beyond which a launch is planned and not executed.
-const ENOUGH: [i128; 3] = [1 << 14, 1 << 15, 1 << 14];
+/// Bytes of buffers, products, threads and places of tiles beyond which a launch is planned and not executed.
+const ENOUGH: [i128; 4] = [1 << 14, 1 << 15, 1 << 14, 1 << 16];
 
 pub(super) fn check(data: &[u8]) {
     let draws = &mut Draws::new(data);
@@ -48,8 +48,10 @@ pub(super) fn check(data: &[u8]) {
     planned(call, &launch, &far, &target);
     let bytes = launch.touched().iter().map(|touched| i128::from(touched.bytes)).sum();
     let geometry = launch.geometry();
-    let threads = i128::from(geometry.grid_x) * i128::from(geometry.block_x);
-    let costs: [i128; 3] = [bytes, products(&case) * i128::from(launch.work()), threads];
+    let blocks = i128::from(geometry.grid_x);
+    let threads = blocks * i128::from(geometry.block_x);
+    let places = blocks * tile(&case);
+    let costs: [i128; 4] = [bytes, products(&case) * i128::from(launch.work()), threads, places];
     if costs.iter().zip(ENOUGH).all(|(&cost, enough)| cost <= enough) {
         let executors: [&dyn Executor; 3] =
             [&Device::cpu(), &PtxMachine::new(), &PtxMachine::planned(target)];
@@ -72,6 +74,15 @@ fn products(case: &Case) -> i128 {
         }
         name if name.starts_with("upsample") => of(&constants[..2]),
         _ => 1,
+    }
+}
+
+/// Places of a tile that a block of flatten visits, most of which may lie beyond the matrix.
+fn tile(case: &Case) -> i128 {
+    if case.kernel.starts_with("flatten") {
+        case.constants.iter().map(|&extent| i128::from(extent)).product()
+    } else {
+        1
     }
 }
 

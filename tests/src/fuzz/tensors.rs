@@ -190,7 +190,8 @@ fn operation(stream: &Stream, x: TensorRef<'_, u16>, draws: &mut Draws<'_>) {
             let filter: Vec<usize> = (0..4).map(|_| extent(draws)).collect();
             let Some(w) = made(stream, &filter) else { return };
             let shape = conv.output_shape(x.shape(), &filter);
-            if shape.is_ok_and(|shape| volume(&shape).max(1).saturating_mul(volume(&filter)) > ENOUGH) {
+            if shape.is_ok_and(|shape| volume(&shape).max(1).saturating_mul(volume(&filter).max(1)) > ENOUGH)
+            {
                 return;
             }
             if let Ok(y) = ops::conv2d(stream, &conv, x, &w) {
