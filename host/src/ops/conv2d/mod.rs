@@ -156,7 +156,8 @@ kernel! {
     /// The gradient of [`Conv2dForward`] with respect to its filter (wgrad).
     ///
     /// **Formula.** `dw[co, ci′, i, j] = Σ dy[b, co, oh, ow] · x[b, ci, ih, iw]` over b, oh and ow, with
-    /// `ih = oh·stride_h + i − pad_h` and `iw = ow·stride_w + j − pad_w` inside the image.
+    /// `ih = oh·stride_h + i − pad_h` and `iw = ow·stride_w + j − pad_w` inside the image. On a GPU an infinity or a NaN in
+    /// `dy` may be multiplied with a pad's zero, which gives NaN.
     ///
     /// **Shapes**, in elements: `dy` is `[B, C_out, OH, OW]`, `x` is `[B, C_in, H, W]`, `dw` is
     /// `[C_out, C_in/g, kh, kw]`, all contiguous.
