@@ -27,6 +27,13 @@ pub(super) enum Part {
     Gradients { dx: bool, dw: bool },
 }
 
+impl Part {
+    /// Whether the portable kernel is over sooner still.
+    pub(super) fn is_tiny(self, problem: &Problem) -> bool {
+        matches!(self, Self::Forward) && i64::from(problem.c_in_per_group()) * problem.taps() <= FEW_TERMS
+    }
+}
+
 /// Whether the kernel serves: floats, elements that 32-bit numbers count, and few products; in f64, which has no other
 /// kernel than the portable one, any number.
 pub(super) fn suits(problem: &Problem, dtype: DType) -> bool {
@@ -38,11 +45,6 @@ pub(super) fn suits(problem: &Problem, dtype: DType) -> bool {
         && (dtype == DType::F64 || products.is_some_and(|products| products <= MAX_PRODUCTS))
         && padded(0).max(padded(1)) < 1 << 30
         && problem.stride.iter().all(|&stride| stride < 1 << 30)
-}
-
-/// Whether forward is better off with the portable kernel.
-pub(super) fn is_tiny(problem: &Problem) -> bool {
-    i64::from(problem.c_in_per_group()) * problem.taps() <= FEW_TERMS
 }
 
 /// Parts of a reduction of at most `most`, so that `units` of them keep the device busy.

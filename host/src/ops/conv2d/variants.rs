@@ -26,15 +26,32 @@ fn machine<'a, D: Num>(options: &LaunchOptions<'_>, target: &'a Target) -> Machi
     Machine { dtype: D::DTYPE, target, math: options.math }
 }
 
-/// Whether the small kernel serves, and may.
-fn is_small<D: Num>(problem: &Problem, options: &LaunchOptions<'_>) -> bool {
-    // In f64 it is what large problems run on, too.
-    let may = matches!(options.algorithm, Algorithm::Auto | Algorithm::Small) || D::DTYPE == DType::F64;
-    may && small::suits(problem, D::DTYPE)
+/// What a convolution runs on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Small,
+    Portable,
+    Large,
 }
 
-/// The small kernel's launch, if it serves and may. `buffers` are those that it takes, by the portable launch's names.
-fn small<D: Num>(
+impl Way {
+    /// By the options, and by the shape where they leave it open. A choice that does not fit is left to the portable
+    /// kernel, and refused by who asked for the plan.
+    fn of<D: Num>(problem: &Problem, options: &LaunchOptions<'_>, part: Part) -> Self {
+        let fits = small::suits(problem, D::DTYPE);
+        match options.algorithm {
+            Algorithm::Small if !fits => Self::Portable,
+            Algorithm::Auto if fits && part.is_tiny(problem) => Self::Portable,
+            Algorithm::Small | Algorithm::Auto if fits => Self::Small,
+            // In f64 it is what large problems run on, too.
+            _ if fits && D::DTYPE == DType::F64 => Self::Small,
+            _ => Self::Large,
+        }
+    }
+}
+
+/// The small kernel's launch. `buffers` are those that it takes, by the portable launch's names.
+fn small(
     problem: &Problem,
     m: Machine<'_>,
     options: &LaunchOptions<'_>,
@@ -42,22 +59,8 @@ fn small<D: Num>(
     part: Part,
     buffers: [&str; 5],
 ) -> Option<Vec<Launch>> {
-    if !is_small::<D>(problem, options) {
-        return None;
-    }
     let launch = small::launch(problem, m, part, touched(portable, buffers), options.accumulate)?;
     Some(vec![launch])
-}
-
-/// What a plan that must be small, or none, is when the small kernel does not serve.
-macro_rules! or_small {
-    ($options:expr, $small:expr) => {
-        match $small {
-            Some(launches) => return Some(launches),
-            None if $options.algorithm == Algorithm::Small => return None,
-            None => {}
-        }
-    };
 }
 
 /// dgrad and the bytes of workspace that it has use for, which lie in front of wgrad's.
@@ -99,7 +102,7 @@ pub(super) fn forward_workspace<D: Num>(
 ) -> u64 {
     let (.., b, c_in, c_out, h, wd, oh, ow) = *args;
     let problem = problem!(kernel, b, c_in, c_out, h, wd, oh, ow);
-    if is_small::<D>(&problem, options) {
+    if Way::of::<D>(&problem, options, Part::Forward) != Way::Large {
         return 0;
     }
     tiled::forward_workspace(&problem, machine::<D>(options, target))
@@ -116,11 +119,11 @@ pub(super) fn forward<D: Num>(
     let problem = problem!(kernel, b, c_in, c_out, h, wd, oh, ow);
     let m = machine::<D>(options, target);
     let part = Part::Forward;
-    let fits = small::suits(&problem, D::DTYPE);
-    if options.algorithm == Algorithm::Auto && fits && small::is_tiny(&problem) {
-        return None;
+    match Way::of::<D>(&problem, options, part) {
+        Way::Small => return small(&problem, m, options, portable, part, ["x", "w", "y", "", ""]),
+        Way::Portable => return None,
+        Way::Large => {}
     }
-    or_small!(options, small::<D>(&problem, m, options, portable, part, ["x", "w", "y", "", ""]));
     let touched = touched(portable, ["x", "w", "y"]);
     let special = depthwise::forward(&problem, m, touched).or_else(|| few::forward(&problem, m, touched));
     if let Some(launch) = special {
@@ -140,7 +143,7 @@ pub(super) fn backward_workspace<D: Num>(
 ) -> u64 {
     let (.., b, c_in, c_out, h, wd, oh, ow) = *args;
     let problem = problem!(kernel, b, c_in, c_out, h, wd, oh, ow);
-    if is_small::<D>(&problem, options) {
+    if Way::of::<D>(&problem, options, Part::Gradients { dx: true, dw: true }) != Way::Large {
         return 0;
     }
     let m = machine::<D>(options, target);
@@ -160,7 +163,11 @@ pub(super) fn backward<D: Num>(
     let problem = problem!(kernel, b, c_in, c_out, h, wd, oh, ow);
     let m = machine::<D>(options, target);
     let part = Part::Gradients { dx: true, dw: true };
-    or_small!(options, small::<D>(&problem, m, options, portable, part, ["dy", "w", "dx", "x", "dw"]));
+    match Way::of::<D>(&problem, options, part) {
+        Way::Small => return small(&problem, m, options, portable, part, ["dy", "w", "dx", "x", "dw"]),
+        Way::Portable => return None,
+        Way::Large => {}
+    }
     let used = tiled::input_gradient_workspace(&problem, m).next_multiple_of(256);
     let left = dgrad(&problem, m, options, portable);
     let right = wgrad(&problem, m, options, used, portable);
@@ -192,7 +199,7 @@ pub(super) fn backward_dx_workspace<D: Num>(
 ) -> u64 {
     let (.., b, c_in, c_out, h, wd, oh, ow) = *args;
     let problem = problem!(kernel, b, c_in, c_out, h, wd, oh, ow);
-    if is_small::<D>(&problem, options) {
+    if Way::of::<D>(&problem, options, Part::Gradients { dx: true, dw: false }) != Way::Large {
         return 0;
     }
     tiled::input_gradient_workspace(&problem, machine::<D>(options, target))
@@ -209,7 +216,11 @@ pub(super) fn backward_dx<D: Num>(
     let problem = problem!(kernel, b, c_in, c_out, h, wd, oh, ow);
     let m = machine::<D>(options, target);
     let part = Part::Gradients { dx: true, dw: false };
-    or_small!(options, small::<D>(&problem, m, options, portable, part, ["dy", "w", "dx", "", ""]));
+    match Way::of::<D>(&problem, options, part) {
+        Way::Small => return small(&problem, m, options, portable, part, ["dy", "w", "dx", "", ""]),
+        Way::Portable => return None,
+        Way::Large => {}
+    }
     dgrad(&problem, m, options, portable)
 }
 
@@ -221,7 +232,7 @@ pub(super) fn backward_dw_workspace<D: Num>(
 ) -> u64 {
     let (.., b, c_in, c_out, h, wd, oh, ow) = *args;
     let problem = problem!(kernel, b, c_in, c_out, h, wd, oh, ow);
-    if is_small::<D>(&problem, options) {
+    if Way::of::<D>(&problem, options, Part::Gradients { dx: false, dw: true }) != Way::Large {
         return 0;
     }
     WeightGradient::new(&problem, machine::<D>(options, target)).map_or(0, |gradient| gradient.bytes())
@@ -238,6 +249,10 @@ pub(super) fn backward_dw<D: Num>(
     let problem = problem!(kernel, b, c_in, c_out, h, wd, oh, ow);
     let m = machine::<D>(options, target);
     let part = Part::Gradients { dx: false, dw: true };
-    or_small!(options, small::<D>(&problem, m, options, portable, part, ["dy", "", "", "x", "dw"]));
+    match Way::of::<D>(&problem, options, part) {
+        Way::Small => return small(&problem, m, options, portable, part, ["dy", "", "", "x", "dw"]),
+        Way::Portable => return None,
+        Way::Large => {}
+    }
     wgrad(&problem, m, options, 0, portable)
 }
