@@ -40,9 +40,6 @@ pub unsafe fn bias_add_forward<E: Num>(
     unsafe { zip(x, x, y, total, block_size, shifted) };
 }
 
-/// Elements that a thread keeps in flight.
-const BATCH: u64 = 4;
-
 /// Sums the gradient over each channel.
 ///
 /// # Safety
@@ -60,6 +57,8 @@ pub unsafe fn bias_add_backward<E: Num>(
     accumulate: u32,
     block_size: i32,
 ) {
+    /// Elements that a thread loads under one condition. Those of two such batches are in flight together.
+    const BATCH: u64 = 4;
     // The launch has as many threads a block as this says.
     let _ = block_size;
     let image = h as u64 * w as u64;
@@ -77,11 +76,20 @@ pub unsafe fn bias_add_backward<E: Num>(
                 // SAFETY: the element lies inside dy.
                 unsafe { load_if(item < items, from, E::narrow(E::ZERO)) }
             };
-            let loaded = [load(0), load(1), load(2), load(3)];
-            let low = E::add(loaded[0].widen(), loaded[1].widen());
-            let high = E::add(loaded[2].widen(), loaded[3].widen());
-            sum = E::add(sum, E::add(low, high));
-            first += BATCH * step;
+            let four = |u: u64| [load(u), load(u + 1), load(u + 2), load(u + 3)];
+            let near = four(0);
+            let more = first + BATCH * step < items;
+            let far = if more { four(BATCH) } else { [E::narrow(E::ZERO); BATCH as usize] };
+            let sum_of = |loaded: [E; BATCH as usize]| {
+                let low = E::add(loaded[0].widen(), loaded[1].widen());
+                let high = E::add(loaded[2].widen(), loaded[3].widen());
+                E::add(low, high)
+            };
+            sum = E::add(sum, sum_of(near));
+            if more {
+                sum = E::add(sum, sum_of(far));
+            }
+            first += 2 * BATCH * step;
         }
         // SAFETY: by this function's contract; the loop over channels runs alike in all threads.
         let sum = unsafe { across_block(sum, E::add) };

@@ -8,7 +8,7 @@ use crate::num::{Bf16, F16, Num};
 use crate::sweep::for_each_batch;
 
 /// Elements that a thread keeps in flight.
-const BATCH: u64 = 4;
+const BATCH: u32 = 4;
 
 /// Converts `total` elements.
 ///
@@ -16,18 +16,14 @@ const BATCH: u64 = 4;
 /// `x` is valid for reads and `y` for writes of `total` elements; they do not overlap.
 #[inline(always)]
 pub unsafe fn cast_each<E: Copy, T>(x: *mut E, y: *mut T, total: u64, block: i32, convert: impl Fn(E) -> T) {
-    for_each_batch::<BATCH>(total, block as u64, |first, step, end| {
+    for_each_batch::<BATCH>(total, block as u32, |items| {
         // SAFETY: the index is below `total`; places past the end read the first element again.
-        let load = |u: u64| unsafe {
-            let index = first + u * step;
-            *x.add((if index < end { index } else { first }) as usize)
-        };
+        let load = |u: u32| unsafe { *x.add(items.item_or_first(u) as usize) };
         let loaded = [load(0), load(1), load(2), load(3)];
-        let store = |u: u64, value: E| {
-            let index = first + u * step;
-            if index < end {
+        let store = |u: u32, value: E| {
+            if items.has(u) {
                 // SAFETY: the element lies inside y and is this thread's.
-                unsafe { *y.add(index as usize) = convert(value) };
+                unsafe { *y.add(items.item(u) as usize) = convert(value) };
             }
         };
         store(0, loaded[0]);

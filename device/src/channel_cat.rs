@@ -16,8 +16,8 @@ use crate::rows::{Rows, gather_rows, scatter_rows};
 ///
 /// # Safety
 /// `x` is valid for reads of `rows · chunk_c` elements, `y` for writes of `rows · c_total`; they do not
-/// overlap, and `chunk_offset + chunk_c ≤ c_total`. `chunk` divides by `chunk_c`, and `vectors` by the number of
-/// aligned vectors that a row's window of `y` can touch.
+/// overlap, and `chunk_offset + chunk_c ≤ c_total`. `chunk` divides by `chunk_c`, and `pieces` by the number of
+/// pieces of a row's window of `y`, as [`scatter_rows`] says.
 #[inline(always)]
 pub unsafe fn channel_cat_forward<E: Num>(
     x: *mut E,
@@ -27,14 +27,14 @@ pub unsafe fn channel_cat_forward<E: Num>(
     chunk_offset: i32,
     rows: i64,
     chunk: FastDivmod64,
-    vectors: FastDivmod64,
+    pieces: FastDivmod64,
     block_size: i32,
 ) {
     let _ = chunk_c;
     // SAFETY: row r's window starts at `r · c_total + chunk_offset` and ends inside the row.
     unsafe {
         let window = y.add(chunk_offset as usize);
-        scatter_rows(x, window, rows as u64, chunk, c_total as u64, vectors, 0, block_size);
+        scatter_rows(x, window, rows as u64, chunk, c_total as u64, pieces, 0, block_size);
     }
 }
 
@@ -58,8 +58,8 @@ pub unsafe fn channel_cat_backward<E: Num>(
     let source = Rows {
         from: dy,
         pitch: c_total as u64,
-        shift: -i64::from(chunk_offset),
-        valid: c_total as u64,
+        shift: -chunk_offset,
+        valid: c_total as u32,
         len: rows as u64 * c_total as u64,
         fill: E::narrow(E::ZERO),
     };
@@ -69,7 +69,7 @@ pub unsafe fn channel_cat_backward<E: Num>(
 
 entry! { copy channel_cat_forward {
     args(x: *mut E, y: *mut E, chunk_c: i32, c_total: i32, chunk_offset: i32)
-    hidden(rows: i64, chunk: FastDivmod64, vectors: FastDivmod64)
+    hidden(rows: i64, chunk: FastDivmod64, pieces: FastDivmod64)
     constants(block_size: i32)
 } }
 

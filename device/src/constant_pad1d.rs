@@ -35,8 +35,8 @@ pub unsafe fn constant_pad1d_forward<E: Num>(
     let source = Rows {
         from: input,
         pitch: l as u64,
-        shift: i64::from(pad_left),
-        valid: l as u64,
+        shift: pad_left,
+        valid: l as u32,
         len: planes * l as u64,
         fill: value,
     };
@@ -68,8 +68,8 @@ pub unsafe fn constant_pad1d_backward<E: Num>(
     let source = Rows {
         from: dy,
         pitch: ol as u64,
-        shift: -i64::from(pad_left),
-        valid: ol as u64,
+        shift: pad_left.wrapping_neg(),
+        valid: ol as u32,
         len: planes * ol as u64,
         fill: E::narrow(E::ZERO),
     };

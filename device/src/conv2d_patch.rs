@@ -14,9 +14,9 @@
 use crate::divmod::FastDivmod;
 use crate::gpu::{
     block_idx_x, commit_copies, copy16_async, fresh, grid_dim_x, load_if, load_matrices, shared_load,
-    shared_load16, shared_store, shared_store16, sync_threads, thread_idx_x, wait_copies,
+    shared_load16, shared_store, shared_store16, shuffle_xor, sync_threads, thread_idx_x, wait_copies,
 };
-use crate::mma::{Factor, multiply_split};
+use crate::mma::{Factor, multiply_split, plain};
 use crate::num::{Num, put};
 use crate::patch::{Field, Patch, Pixel, Place, bring};
 use crate::sweep::for_each_index;
@@ -59,7 +59,7 @@ fn entry_at(entry: u32, quarter: u32) -> u32 {
 
 /// The place of a row's vector in a tap's part of the filter, whose fragments take eight rows in turn.
 #[inline(always)]
-fn row_at(row: u32, quarter: u32) -> u32 {
+pub(crate) fn row_at(row: u32, quarter: u32) -> u32 {
     row * CHUNK + ((quarter ^ (row >> 1)) & 3) * 16
 }
 
@@ -140,7 +140,7 @@ pub struct PatchProduct {
 }
 
 /// A thread's part of the result: `I` fragments of 16 channels by four of 8 pixels.
-type Sums<const I: usize> = [[[f32; 4]; 4]; I];
+pub(crate) type Sums<const I: usize> = [[[f32; 4]; 4]; I];
 
 /// Which tile of the result.
 #[derive(Clone, Copy)]
@@ -481,7 +481,7 @@ unsafe fn multiply<E: Factor, const I: usize, const SPLIT: bool>(
         let mut i = 0;
         while i < I {
             // SAFETY: by this function's contract.
-            let left = unsafe { load_matrices::<false>((a_at + i as u32 * 16 * CHUNK) ^ (k * 32)) };
+            let left = unsafe { load_matrices::<false>((a_at ^ (k * 32)) + i as u32 * 16 * CHUNK) };
             let mut j = 0;
             while j < 4 {
                 // SAFETY: all lanes of the warp are here.
@@ -604,10 +604,23 @@ unsafe fn store<E: Factor, const I: usize, const SPLIT: bool>(
 
 /// A thread's four neighbouring pixels of row `i`, which lie 8 rows apart.
 #[inline(always)]
-fn four<const I: usize>(sums: &Sums<I>, i: usize, half: usize) -> [f32; 4] {
+pub(crate) fn four<const I: usize>(sums: &Sums<I>, i: usize, half: usize) -> [f32; 4] {
     let (left, right) = (&sums[i / 2][2 * half], &sums[i / 2][2 * half + 1]);
     let first = i % 2 * 2;
     [left[first], left[first + 1], right[first], right[first + 1]]
+}
+
+/// Four neighbouring pixels, of two fragments of which a thread has two neighbours each: even and odd threads exchange one
+/// fragment's for the other's.
+///
+/// # Safety
+/// All lanes of the warp call this together.
+#[inline(always)]
+pub(crate) unsafe fn exchange(odd: bool, [a, b, c, d]: [f32; 4]) -> [f32; 4] {
+    let (send, keep) = if odd { ([a, b], [c, d]) } else { ([c, d], [a, b]) };
+    // SAFETY: by this function's contract.
+    let got = unsafe { [shuffle_xor(send[0], 1), shuffle_xor(send[1], 1)] };
+    if odd { [got[0], got[1], keep[0], keep[1]] } else { [keep[0], keep[1], got[0], got[1]] }
 }
 
 /// Computes a thread's elements, given as [`store`] returns them, by fused multiply-adds.
@@ -723,9 +736,10 @@ pub unsafe fn conv2d_pack_chunks<E: Num<Acc = f32>>(
             let value = load_if(take, filter.wrapping_offset(offset as isize), E::narrow(0.0));
             // To nearest, ties away from zero, in integers: the conversion instruction needs sm_80.
             let bits = value.widen().to_bits();
-            let round = packing.round != 0 && bits & 0x7f80_0000 != 0x7f80_0000;
-            let rounded = E::narrow(f32::from_bits((bits + 0x1000) & !0x1fff));
-            *packed.add(index as usize) = if round { rounded } else { value };
+            let finite = bits & 0x7f80_0000 != 0x7f80_0000;
+            let number = if packing.round != 0 && finite { (bits + 0x1000) & !0x1fff } else { plain(bits) };
+            *packed.add(index as usize) =
+                if size_of::<E>() == 4 { E::narrow(f32::from_bits(number)) } else { value };
         }
     });
 }

@@ -32,6 +32,13 @@ macro_rules! fast_divmod {
                 Self { divisor, magic, shift }
             }
 
+            /// What [`from_parts`](Self::from_parts) takes: the divisor, its magic number and its shift.
+            #[inline(always)]
+            #[must_use]
+            pub const fn parts(&self) -> [$word; 3] {
+                [self.divisor, self.magic, self.shift]
+            }
+
             /// The divisor itself.
             #[inline(always)]
             #[must_use]
@@ -68,6 +75,32 @@ fast_divmod! {
     FastDivmod64, u64, u128, 64
 }
 
+impl FastDivmod64 {
+    /// The same divisor for 32-bit numbers, where it is below 2³¹.
+    #[inline(always)]
+    #[must_use]
+    pub const fn narrow(&self) -> FastDivmod {
+        // ⌈2^(31+l) / d⌉ is ⌈⌈2^(63+l) / d⌉ / 2³²⌉.
+        let magic = (self.magic.wrapping_add(0xffff_ffff) >> 32) as u32;
+        FastDivmod { divisor: self.divisor as u32, magic, shift: self.shift as u32 }
+    }
+
+    /// Quotient and remainder of `n + by` from those of `n`, for divisors below 2³¹ and `by` below 2³⁰: cheaper than
+    /// dividing again. A remainder of a negative `n` may have wrapped, with the quotient 0, where `n + by` is not
+    /// negative.
+    #[inline(always)]
+    #[must_use]
+    pub const fn advance(&self, (quotient, remainder): (u64, u64), by: u32) -> (u64, u64) {
+        let near = self.narrow();
+        let ahead = (remainder as u32).wrapping_add(by);
+        // One divisor less where that is not negative: what is left is then below 2³¹ for every divisor.
+        let without = ahead.wrapping_sub(near.divisor);
+        let left = if without < ahead { without } else { ahead };
+        let (more, rest) = near.divmod(left);
+        (quotient + (more + (left != ahead) as u32) as u64, rest as u64)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,6 +117,22 @@ mod tests {
                 let big = (u64::from(n) << 32) + u64::from(d) - 1;
                 assert_eq!(wide.divmod(big), (big / u64::from(d), big % u64::from(d)), "{big} / {d}");
             }
+        }
+        for d in divisors {
+            let wide = FastDivmod64::new(u64::from(d));
+            assert_eq!(wide.narrow(), FastDivmod::new(d), "{d}");
+            for n in [0, 1, u64::from(d) - 1, u64::from(d), (1 << 40) + 12_345] {
+                for by in [0, 1, 2, 63, 1024, 16_384, (1 << 30) - 1] {
+                    let (there, d) = (n + u64::from(by), u64::from(d));
+                    assert_eq!(wide.advance((n / d, n % d), by), (there / d, there % d), "{n} + {by} by {d}");
+                }
+            }
+            let before = u64::MAX - 2;
+            assert_eq!(
+                wide.advance((0, before), 64),
+                (61 / u64::from(d), 61 % u64::from(d)),
+                "-3 + 64 by {d}"
+            );
         }
         let huge = FastDivmod64::new((1 << 62) + 3);
         assert_eq!(huge.divmod((1 << 63) - 1), (1, (1 << 62) - 4));

@@ -207,6 +207,26 @@ mod imp {
     }
 
     #[inline(always)]
+    pub(super) unsafe fn copy16_async_if<const KEEP: bool>(take: bool, byte: u32, from: *const u8) {
+        let at = shared_address(byte);
+        let bytes = if take { 16_u32 } else { 0 };
+        macro_rules! copy {
+            ($cache:literal) => {
+                asm!(concat!("cp.async.", $cache, ".shared.global [{at}], [{from}], 16, {bytes};"),
+                    at = in(reg32) at, from = in(reg64) from, bytes = in(reg32) bytes, options(nostack))
+            };
+        }
+        // SAFETY: by this function's contract.
+        unsafe {
+            if KEEP {
+                copy!("ca");
+            } else {
+                copy!("cg");
+            }
+        }
+    }
+
+    #[inline(always)]
     pub(super) fn commit_copies() {
         // SAFETY: groups the copies issued before.
         unsafe { asm!("cp.async.commit_group;", options(nostack)) };
@@ -525,6 +545,10 @@ mod imp {
     }
 
     pub(super) unsafe fn copy16_async(_: u32, _: *const u8) {
+        unreachable!("shared memory belongs to a block of threads, and a host has one thread")
+    }
+
+    pub(super) unsafe fn copy16_async_if<const KEEP: bool>(_: bool, _: u32, _: *const u8) {
         unreachable!("shared memory belongs to a block of threads, and a host has one thread")
     }
 
@@ -885,6 +909,17 @@ pub unsafe fn load_matrices<const TRANSPOSED: bool>(byte: u32) -> [u32; 4] {
 pub unsafe fn copy16_async(byte: u32, from: *const u8) {
     // SAFETY: by this function's contract.
     unsafe { imp::copy16_async(byte, from) }
+}
+
+/// As [`copy16_async`], or 16 bytes of zeros where the copy is not taken. Bytes that others of the multiprocessor read soon
+/// are kept in its cache.
+///
+/// # Safety
+/// As for [`copy16_async`], but that `from` only has to be valid where the copy is taken.
+#[inline(always)]
+pub unsafe fn copy16_async_if<const KEEP: bool>(take: bool, byte: u32, from: *const u8) {
+    // SAFETY: by this function's contract.
+    unsafe { imp::copy16_async_if::<KEEP>(take, byte, from) }
 }
 
 /// Closes the group of the copies that this thread started since the last call.

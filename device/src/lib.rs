@@ -23,6 +23,7 @@
 #[macro_use]
 mod entry;
 
+pub mod blocked;
 pub mod divmod;
 pub mod gpu;
 pub mod map;
@@ -34,6 +35,7 @@ pub mod planes;
 pub mod prelude;
 pub mod reduce;
 pub mod rows;
+pub mod run;
 pub mod sweep;
 pub mod tile;
 pub mod transpose;
@@ -44,6 +46,8 @@ pub mod cast;
 pub mod channel_cat;
 pub mod constant_pad1d;
 pub mod conv2d;
+pub mod conv2d_blocked;
+pub mod conv2d_blocked_dw;
 pub mod conv2d_depthwise;
 pub mod conv2d_depthwise_dw;
 pub mod conv2d_few;
@@ -51,7 +55,10 @@ pub mod conv2d_few_dw;
 pub mod conv2d_few_dw_mma;
 pub mod conv2d_patch;
 pub mod conv2d_patch_dw;
+pub mod conv2d_pointwise;
+pub mod conv2d_pointwise_dw;
 pub mod conv2d_small;
+pub mod conv2d_small_dw;
 pub mod conv2d_tiled;
 pub mod flatten;
 pub mod relu;

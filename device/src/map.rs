@@ -9,7 +9,7 @@ use crate::sweep::{for_each_batch, for_each_index};
 use crate::vector::{lane, lanes, set_lane};
 
 /// Vectors of each input that a thread keeps in flight.
-const BATCH: u64 = 4;
+const BATCH: u32 = 4;
 
 /// Sweeps `total` elements and stores `f(i, x[i], z[i])` to `y[i]`, all of one element type.
 ///
@@ -29,18 +29,17 @@ pub unsafe fn zip<E: Num>(
     let lanes = lanes::<E>() as u64;
     let aligned = (x as u64 | z as u64 | y as u64).is_multiple_of(16);
     let vectors = if aligned { total / lanes } else { 0 };
-    let tile = (block as u64).div_ceil(lanes);
-    for_each_batch::<BATCH>(vectors, tile, |first, step, end| {
-        let load = |from: *const E, u: u64| {
-            let at = first + u * step;
+    let tile = (block as u32).div_ceil(lanes as u32);
+    for_each_batch::<BATCH>(vectors, tile, |items| {
+        let load = |from: *const E, u: u32| {
             // SAFETY: the vector lies inside the input, on a boundary.
-            unsafe { load16_if(at < end, from.wrapping_add((at * lanes) as usize).cast()) }
+            unsafe { load16_if(items.has(u), from.wrapping_add((items.item(u) * lanes) as usize).cast()) }
         };
         // Written out: arrays that a loop indexes can land in local memory.
         let xs = [load(x, 0), load(x, 1), load(x, 2), load(x, 3)];
         let zs = [load(z, 0), load(z, 1), load(z, 2), load(z, 3)];
-        let store = |u: u64, x: [u32; 4], z: [u32; 4]| {
-            let at = first + u * step;
+        let store = |u: u32, x: [u32; 4], z: [u32; 4]| {
+            let at = items.item(u);
             let mut words = [0; 4];
             let mut i = 0;
             while i < lanes {
@@ -49,7 +48,7 @@ pub unsafe fn zip<E: Num>(
                 i += 1;
             }
             // SAFETY: the vector lies inside the output, on a boundary, and belongs to this thread.
-            unsafe { store16_if(at < end, y.wrapping_add((at * lanes) as usize).cast(), words) };
+            unsafe { store16_if(items.has(u), y.wrapping_add((at * lanes) as usize).cast(), words) };
         };
         store(0, xs[0], zs[0]);
         store(1, xs[1], zs[1]);

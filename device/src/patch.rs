@@ -375,7 +375,11 @@ unsafe fn move_units<const N: usize, const UNITS: usize>(
 /// # Safety
 /// Two elements of each live channel are valid for reads of global memory, and lie on their boundary.
 #[inline(always)]
-unsafe fn gather_pair<E: Factor, const SPLIT: bool>(from: *const E, step: i32, live: u32) -> [[u32; 4]; 2] {
+pub(crate) unsafe fn gather_pair<E: Factor, const SPLIT: bool>(
+    from: *const E,
+    step: i32,
+    live: u32,
+) -> [[u32; 4]; 2] {
     let at = |c: u32| from.wrapping_offset(c as isize * step as isize);
     if size_of::<E>() == 2 {
         // SAFETY: by this function's contract.
@@ -403,7 +407,11 @@ unsafe fn gather_pair<E: Factor, const SPLIT: bool>(from: *const E, step: i32, l
 /// # Safety
 /// Four elements of each live channel are valid for reads of global memory, and lie on their boundary.
 #[inline(always)]
-unsafe fn gather_square<E: Factor, const SPLIT: bool>(from: *const E, step: i32, live: u32) -> [[u32; 4]; 4] {
+pub(crate) unsafe fn gather_square<E: Factor, const SPLIT: bool>(
+    from: *const E,
+    step: i32,
+    live: u32,
+) -> [[u32; 4]; 4] {
     let at = |c: u32| from.wrapping_offset(c as isize * step as isize);
     if size_of::<E>() == 2 {
         // SAFETY: by this function's contract.

@@ -4,30 +4,73 @@
 //! piece of row r of the source, and a constant outside it. [`scatter_rows`] fills a window of each row of a
 //! wider output. Both store 16-byte vectors on 16-byte boundaries; a source that lies differently is loaded as
 //! two aligned vectors and shifted. Vectors that cross a row's end or a tensor's edge go element by element.
+//!
+//! A few elements, for each of which there is a thread, go one by one: a small launch waits for every instruction before
+//! its load, and for nothing else.
+//!
+//! A row has fewer than 2³¹ elements, so that columns have 32 bits. A column before the row's first wraps, and fails
+//! every comparison with the row's length as it should.
 
 use crate::divmod::FastDivmod64;
-use crate::gpu::{load_if, opaque, store_if, store16_if};
+use crate::gpu::{block_dim_x, load_if, opaque, store_if, store16_if};
 use crate::num::{Num, copy_or_add};
-use crate::sweep::{for_each_batch, for_each_index};
+use crate::sweep::{Batch, for_each_batch, for_each_index, has_a_thread_each};
 use crate::vector::{Readable, Unaligned, lane, lanes, set_lane};
 
 /// Vectors that a thread keeps in flight.
-pub const BATCH: u64 = 2;
+pub const BATCH: u32 = 2;
 
 /// Calls `make` for each place in a batch. Written out: arrays that a loop indexes can land in local memory.
 #[inline(always)]
-pub fn batch<T>(make: impl Fn(u64) -> T) -> [T; BATCH as usize] {
+pub fn batch<T>(make: impl Fn(u32) -> T) -> [T; BATCH as usize] {
     [make(0), make(1)]
 }
 
-/// The places in a batch whose vector was not loaded whole, as bits.
+/// The places of a batch that have a vector which is not `taken` whole, as bits.
 #[inline(always)]
-pub fn piecemeal(loads: &[Unaligned; BATCH as usize]) -> u32 {
-    let bit = |u: usize| u32::from(!loads[u].taken()) << u;
+pub fn piecemeal(items: Batch, taken: [bool; BATCH as usize]) -> u32 {
+    let bit = |u: u32| u32::from(items.has(u) & !taken[u as usize]) << u;
     bit(0) | bit(1)
 }
 
-/// Rows shorter than this many bytes are scattered by elements: too few of their vectors are whole.
+/// Moves the vectors of a batch that are `taken` from addresses to 16-byte boundaries. Where all of them are `aligned`, so
+/// are the addresses.
+///
+/// # Safety
+/// For each vector that is taken, the memory around its source is readable as [`Readable::covers`] says, and its 16 bytes
+/// at `to` are valid for writes and belong to this thread.
+#[inline(always)]
+pub unsafe fn move_vectors<E>(
+    taken: [bool; BATCH as usize],
+    aligned: bool,
+    from: impl Fn(u32) -> u64,
+    to: impl Fn(u32) -> u64,
+) {
+    let take = |u: u32| taken[u as usize];
+    // SAFETY: by this function's contract.
+    let store = |u: u32, words: [u32; 4]| unsafe { store16_if(take(u), to(u) as *mut u8, words) };
+    // Each case has loads of its own: one that only one case needs would be moved there, and wait for the others.
+    if aligned {
+        // SAFETY: by this function's contract.
+        let loads = batch(|u| unsafe { Unaligned::load_aligned_if(take(u), from(u)) });
+        batch(|u| store(u, loads[u as usize].aligned_words()));
+    } else {
+        // SAFETY: by this function's contract.
+        let loads = batch(|u| unsafe { Unaligned::load_if(take(u), from(u)) });
+        batch(|u| store(u, loads[u as usize].words::<E>()));
+    }
+}
+
+/// Calls `visit` with each place whose bit is set, in one copy of its code.
+#[inline(always)]
+pub fn for_each_place(mut places: u32, mut visit: impl FnMut(u32)) {
+    while places != 0 {
+        visit(places.trailing_zeros());
+        places &= places - 1;
+    }
+}
+
+/// Rows shorter than this many bytes go by elements: too few of their vectors are whole.
 pub const SHORT_ROW: u64 = 64;
 
 /// Where the elements of a contiguous output come from: column `c` of row `r` is column `c − shift` of row r of
@@ -39,9 +82,9 @@ pub struct Rows<E> {
     /// Elements between its rows.
     pub pitch: u64,
     /// Columns by which the source lies to the right of the output.
-    pub shift: i64,
+    pub shift: i32,
     /// Columns of a source row.
-    pub valid: u64,
+    pub valid: u32,
     /// The source's elements, all of them.
     pub len: u64,
     /// The value outside the source.
@@ -49,13 +92,20 @@ pub struct Rows<E> {
 }
 
 impl<E: Num> Rows<E> {
-    /// The element for column `c` of row `r`, if the source has it.
+    /// The source's column for column `c` of the output, if it is below `valid`.
     #[inline(always)]
-    fn place(&self, r: u64, c: u64) -> Option<*const E> {
-        let column = c as i64 - self.shift;
-        // A negative column is a huge unsigned one.
-        ((column as u64) < self.valid)
-            .then(|| self.from.wrapping_add((r * self.pitch + column as u64) as usize))
+    #[must_use]
+    pub fn column(&self, c: u32) -> u32 {
+        // What lies before the source's first column is beyond all of them.
+        c.wrapping_sub(self.shift as u32)
+    }
+
+    /// Whether the source has column `c` of row `r`, and where.
+    #[inline(always)]
+    fn place(&self, r: u64, c: u32) -> (bool, *const E) {
+        let column = self.column(c);
+        let index = (r * self.pitch).wrapping_add(u64::from(column));
+        (column < self.valid, self.from.wrapping_add(index as usize))
     }
 }
 
@@ -65,8 +115,8 @@ impl<E: Num> Rows<E> {
 /// A block covers `block` elements, rounded up to whole vectors.
 ///
 /// # Safety
-/// The source's rows are readable as [`Rows`] says, and `to` is valid for reads and writes of `total` elements;
-/// they do not overlap.
+/// The source's rows are readable as [`Rows`] says, and `to` is valid for reads and writes of `total` elements, a
+/// multiple of `row`; they do not overlap.
 #[inline(always)]
 pub unsafe fn gather_rows<E: Num>(
     source: Rows<E>,
@@ -76,64 +126,61 @@ pub unsafe fn gather_rows<E: Num>(
     accumulate: u32,
     block: i32,
 ) {
-    if accumulate != 0 {
-        for_each_index(total, block, |index| {
+    let width = row.divisor() as u32;
+    if accumulate != 0 || has_a_thread_each(total) {
+        let tile = if accumulate == 0 { block_dim_x() as i32 } else { block };
+        for_each_index(total, tile, |index| {
             let (r, c) = row.divmod(index);
-            if let Some(from) = source.place(r, c) {
-                // SAFETY: the source has this element, `index < total`, and no other thread has this index.
-                unsafe { copy_or_add(from, to.add(index as usize), accumulate) };
+            let (inside, from) = source.place(r, c as u32);
+            // SAFETY: the source has this element, `index < total`, and no other thread has this index.
+            unsafe {
+                let value = load_if(inside, from, source.fill);
+                if accumulate == 0 {
+                    *to.add(index as usize) = value;
+                } else if inside {
+                    copy_or_add(&raw const value, to.add(index as usize), accumulate);
+                }
             }
         });
         return;
     }
     let size = size_of::<E>() as u64;
-    let lanes = lanes::<E>() as u64;
+    let lanes = lanes::<E>() as u32;
     let readable = Readable::new(source.from, source.len);
     // Elements by which the first vector starts before the output.
     let skew = (to as u64 & 15) / size;
-    let vectors = (total + skew).div_ceil(lanes);
-    let tile = (block as u64).div_ceil(lanes);
+    let vectors = (total + skew).div_ceil(u64::from(lanes));
+    let tile = (block as u32).div_ceil(lanes);
     // Then every vector's source lies on a boundary too.
-    let first_column = (source.from as u64).wrapping_sub((source.shift as u64).wrapping_mul(size));
-    let aligned = (to as u64 | first_column | (source.pitch * size) | (row.divisor() * size)) & 15 == 0;
-    for_each_batch::<BATCH>(vectors, tile, |first, step, end| {
-        let starts = |u: u64| ((first + u * step) * lanes).wrapping_sub(skew);
-        let loads = batch(|u| {
-            let index = starts(u);
+    let first_column = (source.from as u64).wrapping_sub((i64::from(source.shift) as u64).wrapping_mul(size));
+    let aligned = (to as u64 | first_column | (source.pitch * size) | (u64::from(width) * size)) & 15 == 0;
+    for_each_batch::<BATCH>(vectors, tile, |items| {
+        // It wraps when the vector starts before the output.
+        let start = |u: u32| (items.item(u) * u64::from(lanes)).wrapping_sub(skew);
+        let places = batch(|u| {
+            let index = start(u);
             let (r, c) = row.divmod(if index < total { index } else { 0 });
-            let column = c as i64 - source.shift;
-            let address = (source.from as u64)
-                .wrapping_add((r * source.pitch).wrapping_add(column as u64).wrapping_mul(size));
+            let (c, column) = (c as u32, source.column(c as u32));
+            let at = (r * source.pitch).wrapping_add(u64::from(column));
+            let address = (source.from as u64).wrapping_add(at.wrapping_mul(size));
             // Bitwise, so that no branch parts the loads of a batch.
-            let take = (first + u * step < end)
+            let take = items.has(u)
                 & (index < total)
-                & (index.wrapping_add(lanes) <= total)
-                & (c + lanes <= row.divisor())
-                & (column >= 0)
-                & (column.wrapping_add(lanes as i64) as u64 <= source.valid)
-                & readable.covers(address);
-            // SAFETY: the vector lies in one row of the source, and the vectors around it in the source.
-            unsafe { Unaligned::load_if(take, address) }
+                & (c + lanes <= width)
+                & (column < source.valid)
+                & (column.wrapping_add(lanes) <= source.valid)
+                & readable.surrounds(address);
+            (take, address)
         });
-        let store = |u: u64, words: [u32; 4]| {
-            let place = to.wrapping_add(starts(u) as usize).cast::<u8>();
-            // SAFETY: a whole vector lies inside the output, on a boundary, and belongs to this thread.
-            unsafe { store16_if(loads[u as usize].taken(), place, words) };
-        };
-        if aligned {
-            batch(|u| store(u, loads[u as usize].aligned_words()));
-        } else {
-            batch(|u| store(u, loads[u as usize].words::<E>()));
-        }
-        let mut rest = piecemeal(&loads);
-        while rest != 0 {
-            let u = u64::from(rest.trailing_zeros());
-            rest &= rest - 1;
-            if first + u * step < end {
-                // SAFETY: the vector is this thread's.
-                unsafe { gather_piecemeal(&source, to, total, row, starts(u)) };
-            }
-        }
+        let taken = [places[0].0, places[1].0];
+        let rest = piecemeal(items, taken);
+        let place = |u: u32| (to as u64).wrapping_add(start(u).wrapping_mul(size));
+        // SAFETY: a taken vector lies in one row of the source, the vectors around it in the source, and it in the output.
+        unsafe { move_vectors::<E>(taken, aligned, |u| places[u as usize].1, place) };
+        for_each_place(rest, |u| {
+            // SAFETY: the vector is this thread's.
+            unsafe { gather_piecemeal(&source, to, total, row, start(u)) };
+        });
     });
 }
 
@@ -145,20 +192,21 @@ pub unsafe fn gather_rows<E: Num>(
 unsafe fn gather_piecemeal<E: Num>(source: &Rows<E>, to: *mut E, total: u64, row: FastDivmod64, index: u64) {
     let lanes = lanes::<E>() as u64;
     if index < total && index + lanes <= total {
-        let (r, mut c) = row.divmod(index);
+        let (r, c) = row.divmod(index);
+        let (mut c, width) = (c as u32, row.divisor() as u32);
         let mut from =
             source.from.wrapping_offset((r * source.pitch) as isize + c as isize - source.shift as isize);
         let mut words = [0; 4];
         let mut lane = 0;
         while lane < lanes {
-            let inside = ((c as i64 - source.shift) as u64) < source.valid;
+            let inside = source.column(c) < source.valid;
             // SAFETY: the source is readable in its rows' valid columns.
             set_lane(&mut words, lane as usize, unsafe { load_if(inside, from, source.fill) });
             c += 1;
             from = from.wrapping_add(1);
-            if c == row.divisor() {
+            if c == width {
                 c = 0;
-                from = from.wrapping_offset(source.pitch as isize - row.divisor() as isize);
+                from = from.wrapping_offset(source.pitch as isize - width as isize);
             }
             lane += 1;
         }
@@ -171,9 +219,9 @@ unsafe fn gather_piecemeal<E: Num>(source: &Rows<E>, to: *mut E, total: u64, row
             let index = index.wrapping_add(lane);
             if index < total {
                 let (r, c) = row.divmod(index);
-                let from = source.place(r, c);
+                let (inside, from) = source.place(r, c as u32);
                 // SAFETY: the source has the element, and the output has the index.
-                unsafe { *to.add(index as usize) = from.map_or(source.fill, |from| *from) };
+                unsafe { *to.add(index as usize) = load_if(inside, from, source.fill) };
             }
             lane += 1;
         }
@@ -183,12 +231,12 @@ unsafe fn gather_piecemeal<E: Num>(source: &Rows<E>, to: *mut E, total: u64, row
 /// Copies row `r` of the contiguous `from`, `row` elements long, to `to + r · pitch`; or adds it, when
 /// `accumulate` is not zero. What lies between the windows is left alone.
 ///
-/// `vectors` is how many aligned vectors a window can touch. A block covers `block` elements, rounded up to
-/// whole vectors.
+/// `pieces` is how many aligned vectors a window can touch, or `row`: then elements move one by one, which is right for
+/// rows too short to hold whole vectors, and to accumulate. A block covers `block` elements, rounded up to whole vectors.
 ///
 /// # Safety
 /// `from` is valid for reads of `rows · row` elements, `to` for reads and writes of `row` elements at each
-/// multiple of `pitch` below `rows · pitch`; they do not overlap.
+/// multiple of `pitch` below `rows · pitch`; they do not overlap. `pieces` is `row` where `accumulate` is not zero.
 #[inline(always)]
 pub unsafe fn scatter_rows<E: Num>(
     from: *const E,
@@ -196,137 +244,92 @@ pub unsafe fn scatter_rows<E: Num>(
     rows: u64,
     row: FastDivmod64,
     pitch: u64,
-    vectors: FastDivmod64,
+    pieces: FastDivmod64,
     accumulate: u32,
     block: i32,
 ) {
     let size = size_of::<E>() as u64;
-    let lanes = lanes::<E>() as u64;
-    let width = row.divisor();
-    let total = rows * width;
-    if accumulate != 0 || width * size < SHORT_ROW {
-        // SAFETY: by this function's contract.
-        unsafe { scatter_elements(from, to, total, row, pitch, accumulate, block) };
-        return;
-    }
+    let width = row.divisor() as u32;
+    let total = rows * u64::from(width);
+    let by_element = pieces.divisor() == row.divisor();
+    // One loop serves vectors and elements, which are vectors of one lane on any boundary.
+    let across = if by_element { 1 } else { lanes::<E>() as u32 };
+    let boundary = if by_element { 0 } else { 15 };
+    let tile = if by_element { BATCH * block_dim_x() } else { (block as u32).div_ceil(lanes::<E>() as u32) };
     let readable = Readable::new(from, total);
-    let tile = (block as u64).div_ceil(lanes);
     // Then every window starts on a boundary, and so does its source.
-    let aligned = (to as u64 | from as u64 | (pitch * size) | (width * size)) & 15 == 0;
-    for_each_batch::<BATCH>(rows * vectors.divisor(), tile, |first, step, end| {
-        // The row, the window's start as an address, and the column where the vector starts; it wraps when
-        // that lies before the window.
-        let places = |u: u64| {
-            let (r, vector) = vectors.divmod(first + u * step);
+    let aligned = (to as u64 | from as u64 | (pitch * size) | (u64::from(width) * size)) & 15 == 0;
+    for_each_batch::<BATCH>(rows * pieces.divisor(), tile, |items| {
+        let first = pieces.divmod(items.item(0));
+        let cells = [first, pieces.advance(first, items.step)];
+        // Where each vector comes from and goes to, as addresses, and its column, which wraps when it lies before the
+        // window.
+        let places = batch(|u| {
+            let (r, piece) = cells[u as usize];
             let window = to as u64 + r * pitch * size;
-            (r, window, (vector * lanes).wrapping_sub((window & 15) / size))
-        };
-        let loads = batch(|u| {
-            let (r, _, column) = places(u);
-            let address = (from as u64).wrapping_add((r * width).wrapping_add(column).wrapping_mul(size));
+            let column = (piece as u32 * across).wrapping_sub((window as u32 & boundary) / size as u32);
+            let offset = i64::from(column as i32) as u64;
+            let source =
+                (from as u64).wrapping_add((r * u64::from(width)).wrapping_add(offset).wrapping_mul(size));
+            (source, window.wrapping_add(offset.wrapping_mul(size)), column)
+        });
+        if by_element {
+            let zero = E::narrow(E::ZERO);
+            // SAFETY: the element lies in its row.
+            let loaded = batch(|u| unsafe { load_if(items.has(u), places[u as usize].0 as *const E, zero) });
+            batch(|u| {
+                let to = places[u as usize].1 as *mut E;
+                if accumulate == 0 {
+                    // SAFETY: the element lies in its row's window and is this thread's.
+                    unsafe { store_if(items.has(u), to, loaded[u as usize]) };
+                } else if items.has(u) {
+                    // SAFETY: as above.
+                    unsafe { copy_or_add(&raw const loaded[u as usize], to, accumulate) };
+                }
+            });
+            return;
+        }
+        let lanes = lanes::<E>() as u32;
+        let taken = batch(|u| {
+            let (source, _, column) = places[u as usize];
             // Bitwise, so that no branch parts the loads of a batch.
-            let take = (first + u * step < end)
+            items.has(u)
                 & (column < width)
                 & (column.wrapping_add(lanes) <= width)
-                & readable.covers(address);
-            // SAFETY: the vector lies in one row, and the vectors around it in the source.
-            unsafe { Unaligned::load_if(take, address) }
+                & readable.surrounds(source)
         });
-        let store = |u: u64, words: [u32; 4]| {
-            let (_, window, column) = places(u);
-            let place = window.wrapping_add(column.wrapping_mul(size)) as *mut u8;
-            // SAFETY: a whole vector lies inside the window, on a boundary, and belongs to this thread.
-            unsafe { store16_if(loads[u as usize].taken(), place, words) };
-        };
-        if aligned {
-            batch(|u| store(u, loads[u as usize].aligned_words()));
-        } else {
-            batch(|u| store(u, loads[u as usize].words::<E>()));
-        }
-        let mut rest = piecemeal(&loads);
-        while rest != 0 {
-            let u = u64::from(rest.trailing_zeros());
-            rest &= rest - 1;
-            if first + u * step < end {
-                let (r, window, column) = places(u);
-                let inside = |lane: u64| column.wrapping_add(lane) < width;
-                let at = |lane: u64| (r * width).wrapping_add(column.wrapping_add(lane)) as usize;
-                // SAFETY: the elements that are inside lie in the row, and their vector is this thread's.
-                unsafe { move_lanes(inside, |lane| from.wrapping_add(at(lane)), window as *mut E, column) };
-            }
-        }
+        let rest = piecemeal(items, taken);
+        // SAFETY: a taken vector lies in one row, the vectors around it in the source, and it in its row's window.
+        unsafe { move_vectors::<E>(taken, aligned, |u| places[u as usize].0, |u| places[u as usize].1) };
+        for_each_place(rest, |u| {
+            let (source, place, column) = if u == 0 { places[0] } else { places[1] };
+            let inside = |lane: u32| column.wrapping_add(lane) < width;
+            // SAFETY: the elements that are inside lie in the row, and their vector is this thread's.
+            unsafe { move_lanes(inside, source as *const E, place as *mut E) };
+        });
     });
 }
 
-/// Moves those elements of a vector that are `inside`, from wherever they lie to `to` from `column` on. All of
-/// them are loaded before the first is stored.
+/// Moves those elements of a vector that are `inside`. All of them are loaded before the first is stored.
 ///
 /// # Safety
-/// The elements that are inside are valid for reads at their source and for writes at `to`, and belong to this
-/// thread.
+/// The elements that are inside are valid for reads at `from` and for writes at `to`, and belong to this thread.
 #[inline(always)]
-pub unsafe fn move_lanes<E: Num>(
-    inside: impl Fn(u64) -> bool,
-    from: impl Fn(u64) -> *const E,
-    to: *mut E,
-    column: u64,
-) {
+pub unsafe fn move_lanes<E: Num>(inside: impl Fn(u32) -> bool, from: *const E, to: *mut E) {
     let zero = E::narrow(E::ZERO);
     let mut words = [0; 4];
     let mut j = 0;
-    while j < lanes::<E>() as u64 {
+    while j < lanes::<E>() as u32 {
+        let from = from.wrapping_add(j as usize);
         // SAFETY: by this function's contract.
-        set_lane(&mut words, j as usize, unsafe { load_if(inside(j), from(j), zero) });
+        set_lane(&mut words, j as usize, unsafe { load_if(inside(j), from, zero) });
         j += 1;
     }
     j = 0;
-    while j < lanes::<E>() as u64 {
-        let place = to.wrapping_add(column.wrapping_add(j) as usize);
+    while j < lanes::<E>() as u32 {
+        let to = to.wrapping_add(j as usize);
         // SAFETY: by this function's contract.
-        unsafe { store_if(inside(j), place, lane::<E>(&words, j as usize)) };
+        unsafe { store_if(inside(j), to, lane::<E>(&words, j as usize)) };
         j += 1;
     }
-}
-
-/// [`scatter_rows`] element by element: for rows too short to hold whole vectors, and to accumulate.
-///
-/// # Safety
-/// As for [`scatter_rows`]; `total` counts the source's elements.
-#[inline(always)]
-unsafe fn scatter_elements<E: Num>(
-    from: *const E,
-    to: *mut E,
-    total: u64,
-    row: FastDivmod64,
-    pitch: u64,
-    accumulate: u32,
-    block: i32,
-) {
-    for_each_batch::<BATCH>(total, block as u64, |first, step, end| {
-        // Items past the end read the first element again, so that the loads need no branch.
-        let elements = batch(|u| {
-            let index = first + u * step;
-            // SAFETY: the index is below `total`.
-            unsafe { *from.add((if index < end { index } else { first }) as usize) }
-        });
-        let place = |u: u64| {
-            let index = first + u * step;
-            let (r, c) = row.divmod(if index < end { index } else { first });
-            (index < end, to.wrapping_add((r * pitch + c) as usize))
-        };
-        if accumulate == 0 {
-            batch(|u| {
-                let (take, to) = place(u);
-                // SAFETY: the element lies in its row's window and is this thread's.
-                unsafe { store_if(take, to, elements[u as usize]) };
-            });
-        } else {
-            batch(|u| {
-                if let (true, to) = place(u) {
-                    // SAFETY: as above.
-                    unsafe { copy_or_add(&raw const elements[u as usize], to, accumulate) };
-                }
-            });
-        }
-    });
 }

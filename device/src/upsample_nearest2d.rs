@@ -11,8 +11,8 @@
 use crate::divmod::{FastDivmod, FastDivmod64};
 use crate::gpu::{load_if, opaque, store16_if};
 use crate::num::{Num, put};
-use crate::rows::{BATCH, SHORT_ROW, batch, piecemeal};
-use crate::sweep::{for_each_batch, for_each_index};
+use crate::rows::{BATCH, SHORT_ROW, batch, for_each_place, piecemeal};
+use crate::sweep::{Batch, for_each_batch, for_each_index};
 use crate::vector::{Readable, Unaligned, lane, lanes, set_lane};
 
 /// The input of an upsampling. An output row repeats input row `r / scale_h`: planes need no division, since
@@ -107,19 +107,19 @@ pub unsafe fn upsample_nearest2d_forward<E: Num>(
     let (w, width) = (w as u64, ow as u64);
     let rows = b as u64 * c as u64 * h as u64;
     let source = Enlarged { x, w, scale_w, readable: Readable::new(x, rows * w) };
-    let tile = (block_ow as u64).div_ceil(lanes);
+    let tile = (block_ow as u32).div_ceil(lanes as u32);
     // SAFETY: by this function's contract.
     unsafe {
         if (y as u64 | (width * size)) & 15 == 0 {
-            for_each_batch::<2>(rows * vectors.divisor(), tile, |first, step, end| {
-                enlarge_aligned(source, y, vectors, scale_h, width, first, step, end);
+            for_each_batch::<2>(rows * vectors.divisor(), tile, |items| {
+                enlarge_aligned(source, y, vectors, scale_h, width, items);
             });
         } else {
             let total = b as u64 * c as u64 * oh as u64 * width;
             // Elements by which the first vector starts before the output.
             let skew = (y as u64 & 15) / size;
-            for_each_batch::<BATCH>((total + skew).div_ceil(lanes), tile, |first, step, end| {
-                enlarge_flat(source, y, row, tall, total, skew, first, step, end);
+            for_each_batch::<BATCH>((total + skew).div_ceil(lanes), tile, |items| {
+                enlarge_flat(source, y, row, tall, total, skew, items);
             });
         }
     }
@@ -136,22 +136,19 @@ pub unsafe fn enlarge_aligned<E: Num>(
     vectors: FastDivmod64,
     scale_h: i32,
     width: u64,
-    first: u64,
-    step: u64,
-    end: u64,
+    items: Batch,
 ) {
     let lanes = lanes::<E>() as u64;
-    let place = |u: u64| {
-        let item = first + u * step;
-        let (r, vector) = vectors.divmod(if item < end { item } else { first });
-        (item < end, r, vector * lanes)
+    let place = |u: u32| {
+        let (r, vector) = vectors.divmod(items.item_or_first(u));
+        (items.has(u), r, vector * lanes)
     };
-    let load = |u: u64| {
+    let load = |u: u32| {
         let (take, r, column) = place(u);
         // SAFETY: the row is inside the input.
         unsafe { source.load_if(take, r, column) }
     };
-    let finish = |u: u64, load: Unaligned| {
+    let finish = |u: u32, load: Unaligned| {
         let (take, r, column) = place(u);
         let mut words = source.expand(load.words::<E>(), column);
         if take && !load.taken() {
@@ -192,17 +189,15 @@ pub unsafe fn enlarge_flat<E: Num>(
     tall: FastDivmod64,
     total: u64,
     skew: u64,
-    first: u64,
-    step: u64,
-    end: u64,
+    items: Batch,
 ) {
     let lanes = lanes::<E>() as u64;
     // An index before the output wraps.
-    let starts = |u: u64| ((first + u * step) * lanes).wrapping_sub(skew);
+    let starts = |u: u32| (items.item(u) * lanes).wrapping_sub(skew);
     let loads = batch(|u| {
         let index = starts(u);
         let (r, c) = row.divmod(if index < total { index } else { 0 });
-        let take = (first + u * step < end)
+        let take = items.has(u)
             & (index < total)
             & (index.wrapping_add(lanes) <= total)
             & (c + lanes <= row.divisor());
@@ -217,15 +212,10 @@ pub unsafe fn enlarge_flat<E: Num>(
         // SAFETY: the vector lies inside the output, on a boundary, and is this thread's.
         unsafe { store16_if(load.taken(), y.wrapping_add(index as usize).cast(), words) };
     });
-    let mut rest = piecemeal(&loads);
-    while rest != 0 {
-        let u = u64::from(rest.trailing_zeros());
-        rest &= rest - 1;
-        if first + u * step < end {
-            // SAFETY: the vector is this thread's.
-            unsafe { enlarge_piecemeal(source, y, row, tall, total, starts(u)) };
-        }
-    }
+    for_each_place(piecemeal(items, [loads[0].taken(), loads[1].taken()]), |u| {
+        // SAFETY: the vector is this thread's.
+        unsafe { enlarge_piecemeal(source, y, row, tall, total, starts(u)) };
+    });
 }
 
 /// One vector element by element; its index wraps when it starts before the output.
@@ -415,11 +405,11 @@ pub unsafe fn upsample_nearest2d_backward<E: Num>(
     }
     let readable = Readable::new(dy, b as u64 * c as u64 * oh as u64 * ow as u64);
     let skew = (dx as u64 & 15) / size;
-    let tile = (block_iw as u64).div_ceil(lanes);
+    let tile = (block_iw as u32).div_ceil(lanes as u32);
     // Then every window starts on a boundary.
     let aligned = (dy as u64 | (ow as u64 * size) | dx as u64 | (row.divisor() * size)) & 15 == 0;
-    for_each_batch::<1>((total + skew).div_ceil(lanes), tile, |vector, _, _| {
-        let index = (vector * lanes).wrapping_sub(skew);
+    for_each_batch::<1>((total + skew).div_ceil(lanes), tile, |items| {
+        let index = (items.item(0) * lanes).wrapping_sub(skew);
         let (r, iw) = row.divmod(if index < total { index } else { 0 });
         let window = windows.first(r, iw);
         let last = windows.first(r, iw + lanes).wrapping_add(((scale_h - 1) as u64 * ow as u64) as usize);

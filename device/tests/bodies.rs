@@ -60,6 +60,11 @@ impl<E: Sample> Placed<E> {
 const WIDTHS: [usize; 9] = [1, 2, 3, 7, 15, 16, 33, 64, 130];
 const SKEWS: [(usize, usize); 4] = [(0, 0), (1, 0), (0, 1), (3, 5)];
 
+/// Pieces that a row of so many elements is scattered in, wherever it lies: vectors, or elements.
+fn pieces_of<E>(width: usize, by_element: bool) -> u64 {
+    if by_element { width as u64 } else { (width * size_of::<E>()).div_ceil(16) as u64 + 1 }
+}
+
 fn cat<E: Sample>() {
     for chunk in WIDTHS {
         for (before, after) in [(0, 0), (1, 0), (0, 3), (5, 16), (16, 16)] {
@@ -68,11 +73,12 @@ fn cat<E: Sample>() {
                 let mut x = Placed::<E>::new(rows * chunk, skew_x, E::sample);
                 let mut y = Placed::<E>::new(rows * total, skew_y, |_| E::sample(7));
                 let divide = FastDivmod64::new(chunk as u64);
-                let vectors = FastDivmod64::new((chunk * size_of::<E>()).div_ceil(16) as u64 + 1);
+                // By vectors, and by elements.
+                let pieces = FastDivmod64::new(pieces_of::<E>(chunk, rows % 2 == 0));
                 let (c, t, o) = (chunk as i32, total as i32, before as i32);
                 // SAFETY: the buffers have the extents that the kernel's contract names.
                 unsafe {
-                    channel_cat_forward(x.pointer(), y.pointer(), c, t, o, rows as i64, divide, vectors, 100);
+                    channel_cat_forward(x.pointer(), y.pointer(), c, t, o, rows as i64, divide, pieces, 100);
                 }
                 let (flat, joined) = (x.elements(), y.elements());
                 for (i, value) in joined.iter().enumerate() {
@@ -201,7 +207,7 @@ fn flatten<E: Sample>() {
     for (b, n) in [(1_usize, 1_usize), (3, 5), (17, 8), (16, 16), (64, 32), (33, 40)] {
         // Rows with and without gaps, columns, and neither; (way, stride of b, stride of n).
         let column = b.next_multiple_of(aligned);
-        let mut ways = vec![(0, 1, b), (0, 2, 2 * b + 1), (1, n, 1), (1, n + 3, 1)];
+        let mut ways = vec![(0, 1, b), (0, 2, 2 * b + 1), (4, n, 1), (1, n + 3, 1)];
         if n % aligned == 0 && aligned <= 8 {
             ways.push((2, 1, column));
         }
@@ -215,8 +221,8 @@ fn flatten<E: Sample>() {
                 let tiles_n = n.div_ceil(block_n);
                 let tiles = (b.div_ceil(block_b) * tiles_n) as i64;
                 let tiles_n = FastDivmod64::new(tiles_n as u64);
-                let row = FastDivmod64::new(if stride_b == n { b * n } else { n } as u64);
-                let vectors = FastDivmod64::new((row.divisor() * size_of::<E>() as u64).div_ceil(16) + 1);
+                let row = FastDivmod64::new(n as u64);
+                let pieces = FastDivmod64::new(pieces_of::<E>(n, skew_x == 0));
                 let (bi, ni, sb, sn) = (b as i32, n as i32, stride_b as i32, stride_n as i32);
                 let block_n = FastDivmod::new(block_n as u32);
                 // SAFETY: the buffers have the extents that the kernel's contract names.
@@ -235,7 +241,7 @@ fn flatten<E: Sample>() {
                     let (dy, dx) = (y.pointer(), dx.pointer());
                     let block_b = block_b as i32;
                     flatten_backward(
-                        dy, dx, bi, ni, sb, sn, way, tiles, tiles_n, row, vectors, 0, block_b, block_n,
+                        dy, dx, bi, ni, sb, sn, way, tiles, tiles_n, row, pieces, 0, block_b, block_n,
                     );
                 }
                 let mut expected = vec![E::sample(3); span];

@@ -77,6 +77,12 @@ pub trait Kernel {
         Ok(vec![self.prepare(args, options)?])
     }
 
+    /// Whether there are plans beside the portable kernel's launch, which may have use for a workspace.
+    #[doc(hidden)]
+    fn has_variants(&self) -> bool {
+        true
+    }
+
     /// What [`plan`](Kernel::plan) depends on, and the call's addresses, of which it may depend on what
     /// [`PlanKey`] says alone; none where plans are not worth keeping.
     ///
@@ -519,6 +525,11 @@ macro_rules! kernel {
                 let mut plan = $crate::plan::Plan::new(Self::shipped(), D::DTYPE, self.built, params);
                 $plan(self, args, options, &mut plan)?;
                 plan.finish(options)
+            }
+
+            fn has_variants(&self) -> bool {
+                let variants: &[&str] = &[$(stringify!($variants))?];
+                !variants.is_empty()
             }
 
             $(

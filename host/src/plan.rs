@@ -20,6 +20,19 @@ pub(crate) struct Plan {
     geometry: Geometry,
 }
 
+/// Rows shorter than this go by elements: too few of their vectors are whole.
+const SHORT_ROW_BYTES: i64 = 64;
+
+/// Up to so many elements have a thread each, and the device moves them one by one.
+const SMALL: i64 = 4096;
+
+/// Threads of a block then: few, so that several multiprocessors share what there is.
+const SMALL_BLOCK: i64 = 128;
+
+fn is_small(total: i64, options: &LaunchOptions<'_>) -> bool {
+    total <= SMALL && options.grid.is_none()
+}
+
 impl Plan {
     pub(crate) fn new(
         kernel: &'static KernelInfo,
@@ -158,6 +171,16 @@ impl Plan {
         self.geometry = Geometry::tiles(vectors.div_ceil(tile), tile.div_ceil(batch));
     }
 
+    /// The sweep over rows in whole vectors, as [`sweeps_vectors`](Plan::sweeps_vectors); few elements have a thread each,
+    /// unless the caller chose the grid.
+    pub(crate) fn sweeps_rows(&mut self, total: i64, tile: i64, batch: u64, options: &LaunchOptions<'_>) {
+        if is_small(total, options) {
+            self.sweeps(total, SMALL_BLOCK);
+        } else {
+            self.sweeps_vectors(total, tile, batch);
+        }
+    }
+
     /// Elements of results, where they are more than the sweep's.
     pub(crate) fn computes(&mut self, total: i64) {
         self.work = total as u64;
@@ -186,6 +209,22 @@ impl Plan {
         let grain = if pitch == 0 { 16 } else { 1 << pitch.trailing_zeros() };
         let skew = window as u64 % grain + (16 - grain);
         ((width as u64 + skew / size).div_ceil(16 / size)) as i64
+    }
+
+    /// Into how many pieces the device cuts such a window in each of `rows` rows: vectors, or elements where whole vectors
+    /// are few or do not pay.
+    pub(crate) fn pieces_per_row<D>(
+        &self,
+        window: *mut D,
+        [rows, width]: [i64; 2],
+        pitch: i64,
+        options: &LaunchOptions<'_>,
+    ) -> i64 {
+        let short = width * (self.dtype.size() as i64) < SHORT_ROW_BYTES;
+        if options.accumulate || short || is_small(rows * width, options) {
+            return width;
+        }
+        self.vectors_per_row(window, width, pitch)
     }
 
     /// The sweep over tiles that the op counted itself: `total` elements, `area` of them a whole tile.

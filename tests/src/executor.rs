@@ -248,7 +248,7 @@ pub(crate) fn launches(
 }
 
 /// Blocks beyond which the machine has seen enough of a tuned kernel.
-const ENOUGH_BLOCKS: u32 = 64;
+const ENOUGH_BLOCKS: u32 = 128;
 
 /// Where device code runs in the tests: the first GPU, or the machine where there is none. The machine runs the
 /// portable kernels, and then what is planned for a large GPU and for a small one, with the kernels for large problems

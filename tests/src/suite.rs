@@ -127,12 +127,17 @@ pub fn prepared(case: &Case, dtype: DType) -> Result<Launch, Failure> {
     plan(case, dtype, &(1..=pointers).map(|i| i << 44).collect::<Vec<_>>())
 }
 
-/// What a case launches on a target, with buffers that are nowhere.
+/// What a case launches on a target by this choice of kernels, with buffers that are nowhere.
 ///
 /// # Errors
 /// What its kernel refuses.
-pub fn planned(case: &Case, dtype: DType, target: &Target) -> Result<Vec<Launch>, Failure> {
-    executor::plan(case, dtype, target, Algorithm::Large, MathMode::default())
+pub fn planned(
+    case: &Case,
+    dtype: DType,
+    target: &Target,
+    algorithm: Algorithm,
+) -> Result<Vec<Launch>, Failure> {
+    executor::plan(case, dtype, target, algorithm, MathMode::default())
 }
 
 /// A case's launch with buffers at these addresses, planned by its kernel's own checks.

@@ -1,10 +1,11 @@
 //! 2-D convolution and its two gradients.
 
 use approx::assert_relative_eq;
-use cotangent::launch::Launch;
+use cotangent::launch::{Launch, Target};
 use cotangent::verify::{Case, Check, Data, Executor, Literal, SplitMix64, run};
 use cotangent::{
-    Conv2dBackward, Conv2dBackwardDw, Conv2dBackwardDx, Conv2dForward, DType, Device, Kernel, LaunchOptions,
+    Algorithm, Conv2dBackward, Conv2dBackwardDw, Conv2dBackwardDx, Conv2dForward, DType, Device, Kernel,
+    LaunchOptions,
 };
 use cotangent_tests::executor::places;
 use cotangent_tests::random::{self, grid, offsets};
@@ -102,6 +103,40 @@ fn conv2d_keeps_infinities_where_they_are() {
             let case =
                 Case::new(name, &[3, 2, 2, 1, 1, 1, 1, 64], &[1, 17, 16, 6, 7, 3, 8]).data(Data::Overflow);
             suite::on_device(std::slice::from_ref(&place), &Check::Reference(case)).unwrap();
+        }
+    }
+}
+
+/// Every way through the kernel of small convolutions, with the threads of a block that tell the ways apart.
+#[test]
+fn conv2d_small_matches_reference() {
+    let target = Target { capability: (9, 0), multiprocessors: 132 };
+    let places = places();
+    let cases: [(&str, [i32; 7], [i32; 5], u32); 8] = [
+        // Few pixels and many terms: 16 warps share a sum, and lanes a pixel.
+        ("conv2d_forward", [1, 1, 1, 1, 0, 0, 1], [3, 517, 5, 1, 1], 512),
+        ("conv2d_backward_dx", [1, 1, 1, 1, 0, 0, 1], [9, 6, 300, 1, 1], 512),
+        // More terms than a warp looks up at once.
+        ("conv2d_forward", [3, 3, 1, 1, 1, 1, 1], [1, 70, 6, 5, 6], 512),
+        // A stride beyond the image, and beyond the filter.
+        ("conv2d_backward_dx", [2, 3, 5, 4, 1, 0, 1], [2, 3, 7, 4, 3], 512),
+        ("conv2d_backward_dx", [1, 2, 3, 3, 0, 1, 1], [1, 3, 7, 8, 9], 512),
+        // Classes with unlike taps, groups, and channels that fill no four.
+        ("conv2d_backward", [3, 2, 2, 3, 1, 1, 2], [2, 10, 12, 9, 8], 512),
+        // wgrad's sums of many pixels, and of fewer than a warp has lanes.
+        ("conv2d_backward_dw", [3, 3, 1, 1, 1, 1, 1], [2, 5, 6, 40, 31], 512),
+        ("conv2d_backward", [1, 4, 1, 1, 0, 0, 1], [40, 32, 29, 4, 7], 256),
+    ];
+    for (name, [kh, kw, sh, sw, ph, pw, g], [b, c_in, c_out, h, w], threads) in cases {
+        let (oh, ow) = ((h + 2 * ph - kh) / sh + 1, (w + 2 * pw - kw) / sw + 1);
+        let case = Case::new(name, &[kh, kw, sh, sw, ph, pw, g, 64], &[b, c_in, c_out, h, w, oh, ow]);
+        let launches = suite::planned(&case, DType::F32, &target, Algorithm::Auto).unwrap();
+        let planned: Vec<_> =
+            launches.iter().map(|launch| (launch.kernel().name, launch.geometry().block_x)).collect();
+        assert_eq!(planned, [("conv2d_small", threads)], "{case:?}");
+        suite::on_device(&places, &Check::Reference(case.clone())).unwrap();
+        if name != "conv2d_forward" {
+            suite::on_device(&places, &Check::Reference(case.accumulate(true))).unwrap();
         }
     }
 }

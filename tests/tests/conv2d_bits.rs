@@ -49,10 +49,11 @@ impl Opened {
     }
 }
 
-/// The GPU, or a large one that the machine plays; and the same without tensor cores, which has kernels of its own.
-fn targets(gpu: Option<&Opened>) -> [Target; 2] {
+/// The GPU, or a large one that the machine plays; a small one, which has larger tiles; and one without tensor cores, which
+/// has kernels of its own.
+fn targets(gpu: Option<&Opened>) -> [Target; 3] {
     let own = gpu.map_or(Target { capability: (9, 0), multiprocessors: 132 }, Opened::target);
-    [own, Target { capability: (7, 0), ..own }]
+    [own, Target { multiprocessors: 1, ..own }, Target { capability: (7, 0), ..own }]
 }
 
 /// A GPU that launches on one stream: what it plans itself as the library does, and what is planned for another.

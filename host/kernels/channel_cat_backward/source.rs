@@ -18,8 +18,8 @@ pub unsafe fn channel_cat_backward<E: Num>(
     let source = Rows {
         from: dy,
         pitch: c_total as u64,
-        shift: -i64::from(chunk_offset),
-        valid: c_total as u64,
+        shift: -chunk_offset,
+        valid: c_total as u32,
         len: rows as u64 * c_total as u64,
         fill: E::narrow(E::ZERO),
     };

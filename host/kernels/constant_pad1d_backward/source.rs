@@ -22,8 +22,8 @@ pub unsafe fn constant_pad1d_backward<E: Num>(
     let source = Rows {
         from: dy,
         pitch: ol as u64,
-        shift: -i64::from(pad_left),
-        valid: ol as u64,
+        shift: pad_left.wrapping_neg(),
+        valid: ol as u32,
         len: planes * ol as u64,
         fill: E::narrow(E::ZERO),
     };

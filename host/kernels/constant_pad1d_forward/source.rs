@@ -23,8 +23,8 @@ pub unsafe fn constant_pad1d_forward<E: Num>(
     let source = Rows {
         from: input,
         pitch: l as u64,
-        shift: i64::from(pad_left),
-        valid: l as u64,
+        shift: pad_left,
+        valid: l as u32,
         len: planes * l as u64,
         fill: value,
     };

@@ -27,9 +27,10 @@ pub unsafe fn conv2d_pack_chunks<E: Num<Acc = f32>>(
             let value = load_if(take, filter.wrapping_offset(offset as isize), E::narrow(0.0));
             // To nearest, ties away from zero, in integers: the conversion instruction needs sm_80.
             let bits = value.widen().to_bits();
-            let round = packing.round != 0 && bits & 0x7f80_0000 != 0x7f80_0000;
-            let rounded = E::narrow(f32::from_bits((bits + 0x1000) & !0x1fff));
-            *packed.add(index as usize) = if round { rounded } else { value };
+            let finite = bits & 0x7f80_0000 != 0x7f80_0000;
+            let number = if packing.round != 0 && finite { (bits + 0x1000) & !0x1fff } else { plain(bits) };
+            *packed.add(index as usize) =
+                if size_of::<E>() == 4 { E::narrow(f32::from_bits(number)) } else { value };
         }
     });
 }

@@ -4,7 +4,7 @@
 /// # Safety
 /// As for [`small_product`], and behind its blocks for [`small_gradient`].
 #[inline(always)]
-pub unsafe fn conv2d_small<E: Num>(
+pub unsafe fn conv2d_small<E: Num<Acc: Num<Acc = E::Acc>>>(
     source: *mut E,
     filter: *mut E,
     out: *mut E,

@@ -15,21 +15,20 @@ pub unsafe fn sgd_step<E: Float>(
     copies: u32,
     block_size: i32,
 ) {
+    /// Elements that a thread keeps in flight.
+    const BATCH: u32 = 4;
     // SAFETY: by this function's contract; each element is one thread's.
     unsafe {
         let (rate, momentum) = (*numbers, *numbers.add(1));
         let (weight_decay, grad_scale) = (*numbers.add(2), *numbers.add(3));
-        for_each_batch::<BATCH>(b as u64 * n as u64, block_size as u64, |first, step, end| {
+        for_each_batch::<BATCH>(b as u64 * n as u64, block_size as u32, |items| {
             // Places past the end read the first element again, so that the loads need no branch.
-            let place = |u: u64| {
-                let index = first + u * step;
-                (if index < end { index } else { first }) as usize
-            };
-            let load = |u: u64| (*w.add(place(u)), *velocity.add(place(u)), *dw.add(place(u)));
+            let place = |u: u32| items.item_or_first(u) as usize;
+            let load = |u: u32| (*w.add(place(u)), *velocity.add(place(u)), *dw.add(place(u)));
             let loaded = [load(0), load(1), load(2), load(3)];
-            let store = |u: u64, (weight, speed, gradient): (E::Acc, E::Acc, E)| {
-                let index = first + u * step;
-                if index < end {
+            let store = |u: u32, (weight, speed, gradient): (E::Acc, E::Acc, E)| {
+                if items.has(u) {
+                    let index = items.item(u);
                     let gradient = E::Acc::fma(weight_decay, weight, grad_scale * gradient.widen());
                     let speed = E::Acc::fma(momentum, speed, gradient);
                     let weight = E::Acc::fma(-rate, speed, weight);

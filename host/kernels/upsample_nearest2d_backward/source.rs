@@ -35,11 +35,11 @@ pub unsafe fn upsample_nearest2d_backward<E: Num>(
     }
     let readable = Readable::new(dy, b as u64 * c as u64 * oh as u64 * ow as u64);
     let skew = (dx as u64 & 15) / size;
-    let tile = (block_iw as u64).div_ceil(lanes);
+    let tile = (block_iw as u32).div_ceil(lanes as u32);
     // Then every window starts on a boundary.
     let aligned = (dy as u64 | (ow as u64 * size) | dx as u64 | (row.divisor() * size)) & 15 == 0;
-    for_each_batch::<1>((total + skew).div_ceil(lanes), tile, |vector, _, _| {
-        let index = (vector * lanes).wrapping_sub(skew);
+    for_each_batch::<1>((total + skew).div_ceil(lanes), tile, |items| {
+        let index = (items.item(0) * lanes).wrapping_sub(skew);
         let (r, iw) = row.divmod(if index < total { index } else { 0 });
         let window = windows.first(r, iw);
         let last = windows.first(r, iw + lanes).wrapping_add(((scale_h - 1) as u64 * ow as u64) as usize);

@@ -28,19 +28,19 @@ pub unsafe fn upsample_nearest2d_forward<E: Num>(
     let (w, width) = (w as u64, ow as u64);
     let rows = b as u64 * c as u64 * h as u64;
     let source = Enlarged { x, w, scale_w, readable: Readable::new(x, rows * w) };
-    let tile = (block_ow as u64).div_ceil(lanes);
+    let tile = (block_ow as u32).div_ceil(lanes as u32);
     // SAFETY: by this function's contract.
     unsafe {
         if (y as u64 | (width * size)) & 15 == 0 {
-            for_each_batch::<2>(rows * vectors.divisor(), tile, |first, step, end| {
-                enlarge_aligned(source, y, vectors, scale_h, width, first, step, end);
+            for_each_batch::<2>(rows * vectors.divisor(), tile, |items| {
+                enlarge_aligned(source, y, vectors, scale_h, width, items);
             });
         } else {
             let total = b as u64 * c as u64 * oh as u64 * width;
             // Elements by which the first vector starts before the output.
             let skew = (y as u64 & 15) / size;
-            for_each_batch::<BATCH>((total + skew).div_ceil(lanes), tile, |first, step, end| {
-                enlarge_flat(source, y, row, tall, total, skew, first, step, end);
+            for_each_batch::<BATCH>((total + skew).div_ceil(lanes), tile, |items| {
+                enlarge_flat(source, y, row, tall, total, skew, items);
             });
         }
     }

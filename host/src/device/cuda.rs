@@ -124,6 +124,15 @@ impl Gpu {
     /// # Safety
     /// As [`Device::launch`](super::Device::launch); what the launches touch is ordered before the stream's next work.
     pub(crate) unsafe fn start_all(&self, launches: &[Launch], stream: &driver::Stream) -> Result<()> {
+        if let [launch] = launches {
+            if launch.work() > 0 {
+                let function = self.function(launch)?;
+                // SAFETY: by this function's contract.
+                unsafe { start(&function, launch, stream)? };
+            }
+            return Ok(());
+        }
+        // All functions first: what does not load leaves nothing half done.
         let mut started = Vec::with_capacity(launches.len());
         for launch in launches.iter().filter(|launch| launch.work() > 0) {
             started.push((self.function(launch)?, launch));

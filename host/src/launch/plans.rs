@@ -318,7 +318,8 @@ impl Plans {
         take: impl FnOnce(u64) -> Result<Workspace>,
     ) -> Result<Vec<Launch>> {
         let mut call = kernel.plan_key(args, options)?;
-        if options.workspace.is_some() {
+        // Where the portable kernel is the only plan, asking for its workspace would check the call twice.
+        if options.workspace.is_some() || !kernel.has_variants() {
             return self.plan_call(kernel, args, options, call.as_ref());
         }
         let anew = || Ok((kernel.workspace_bytes(args, options, &self.target)?, None));

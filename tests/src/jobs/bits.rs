@@ -11,7 +11,7 @@ use super::shapes::{CONVOLUTIONS, DEPTHWISE, FEW_CHANNELS, convolution};
 use crate::executor::{ModuleName, PtxMachine, plan};
 
 /// Blocks of a launch, at most: the machine takes its time.
-const BLOCKS: u32 = 64;
+const BLOCKS: u32 = 128;
 
 /// A convolution, or gradients of one, with what it launches on a target.
 #[derive(Clone, Debug)]

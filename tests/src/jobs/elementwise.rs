@@ -26,10 +26,10 @@ pub(super) const NAMES: [&str; 11] = [
     "cast_to_f64",
 ];
 
-const LENGTHS: [i32; 9] = [0, 1, 7, 33, 64, 255, 257, 1030, 9000];
+const LENGTHS: [i32; 10] = [0, 1, 7, 33, 64, 255, 257, 700, 1030, 9000];
 
 /// Elements of a block: fewer than its threads have in flight, and more.
-const BLOCKS: [i32; 2] = [128, 4096];
+const BLOCKS: [i32; 3] = [96, 128, 4096];
 
 /// Elements of so many bytes, of which the 256 threads of a block have four 16-byte vectors each in flight, and some more.
 const fn in_flight(bytes: usize) -> i32 {
@@ -201,7 +201,7 @@ pub(super) fn jobs() -> Vec<Job> {
 }
 
 /// The shapes of elements of so many bytes.
-fn lengths(_bytes: usize) -> [i32; 9] {
+fn lengths(_bytes: usize) -> [i32; 10] {
     LENGTHS
 }
 

@@ -54,7 +54,7 @@ pub(super) fn jobs() -> Vec<Job> {
     for case in cases() {
         for dtype in DTYPES {
             let mut before = Vec::new();
-            for target in [TARGETS[0], TARGETS[2]] {
+            for target in [TARGETS[0], TARGETS[1], TARGETS[2]] {
                 let plan =
                     plan(&case, dtype, &target, Algorithm::Large, MathMode::default()).unwrap_or_default();
                 let names = names(&plan);

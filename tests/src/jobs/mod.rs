@@ -111,7 +111,7 @@ const LARGE: usize = 4;
 pub fn all() -> Vec<Job> {
     let mut jobs: Vec<_> =
         kernels().into_iter().flat_map(|kernel| checked(kernel, &one_a_module(kernel))).collect();
-    jobs.extend(tf32::jobs(&TARGETS[0]));
+    jobs.extend(tf32::jobs(&TARGETS[0], &TARGETS[1]));
     jobs.extend(exact::jobs());
     jobs.extend(elementwise::jobs());
     jobs
@@ -247,7 +247,7 @@ fn run_on_device(kernel: &str, wanted: fn(&Job) -> bool) {
     if let Some(kernel) = kernels().into_iter().find(|&name| name == kernel) {
         let dtypes = if device.is_ok() { DType::ALL.to_vec() } else { one_a_module(kernel) };
         jobs = checked(kernel, &dtypes);
-        jobs.extend(tf32::jobs(&TARGETS[0]));
+        jobs.extend(tf32::jobs(&TARGETS[0], &TARGETS[1]));
         jobs.extend(exact::jobs());
     }
     if device.is_ok() {

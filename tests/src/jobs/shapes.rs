@@ -16,6 +16,10 @@ pub(super) fn drawn(kernel: &'static str) -> Vec<Case> {
     let backward = kernel.contains("backward");
     let drawn = (0..DRAWS).map(|i| one(kernel, around).accumulate(backward && i % 3 == 2));
     let mut cases: Vec<_> = drawn.collect();
+    // With fewer threads than elements the kernels that move rows take vectors.
+    let by_vectors = |case: &&Case| !case.kernel.starts_with("conv2d") && case.grid != Grid::One;
+    cases
+        .extend(cases.iter().filter(by_vectors).map(|case| case.clone().grid(Grid::One)).collect::<Vec<_>>());
     cases.extend(everywhere(&large(kernel)));
     cases
 }
@@ -30,7 +34,7 @@ pub(super) fn tiled(kernel: &'static str) -> Vec<Case> {
     let mut cases = everywhere(&cases.collect::<Vec<_>>());
     if kernel == "conv2d_forward" || kernel == "conv2d_backward_dx" {
         // Where a class lacks a tap that another has, what would meet it must not count.
-        let special = DEPTHWISE.iter().chain(&FEW_CHANNELS).chain(&FEW_OUTPUTS);
+        let special = DEPTHWISE.iter().chain(&FEW_CHANNELS).chain(&FEW_OUTPUTS).chain(&CONVOLUTIONS[..6]);
         let infinite = special.map(|&(constants, sizes)| convolution(kernel, constants, sizes));
         cases.extend(infinite.map(|case| case.data(Data::Overflow)));
     }
@@ -102,6 +106,11 @@ fn large(kernel: &'static str) -> Vec<Case> {
         "flatten_forward" | "flatten_backward" => vec![
             Case::new(kernel, &[1, block], &[3, 12_000, 12_000, 1]),
             Case::new(kernel, &[1, block], &[3, 9_001, 9_007, 1]),
+            Case::new(kernel, &[1, block], &[3, 12_000, 12_016, 1]),
+            // A block takes several tiles of a run.
+            Case::new(kernel, &[1, 4096], &[2, 5_000, 5_000, 1]).grid(Grid::One),
+            // A tile far larger than the matrix, of which only the matrix is walked.
+            Case::new(kernel, &[30_000, 30_000], &[5, 7, 2, 31]),
             // Columns: on boundaries for every element type, for the widest, and for none.
             Case::new(kernel, &[32, 64], &[144, 80, 1, 160]),
             Case::new(kernel, &[32, 64], &[130, 140, 1, 130]),
@@ -150,9 +159,10 @@ fn large(kernel: &'static str) -> Vec<Case> {
 
 /// `kh, kw, stride_h, stride_w, pad_h, pad_w, g, block_ow`, then B, `C_in`, `C_out`, H and W: enough channels for
 /// tiles, at tiles' edges and off them, with groups, strides, pads and residue classes without a tap.
-pub(super) const CONVOLUTIONS: [([i32; 8], [i32; 5]); 13] = [
+pub(super) const CONVOLUTIONS: [([i32; 8], [i32; 5]); 31] = [
     // Wide rows, more reads than threads, and a group's last channels at the end of the tensors.
     ([3, 3, 1, 1, 1, 1, 1, 64], [1, 62, 29, 8, 16]),
+    ([1, 2, 1, 1, 0, 1, 1, 64], [1, 64, 64, 4, 19]),
     ([1, 1, 1, 1, 0, 0, 1, 64], [1, 64, 64, 8, 16]),
     ([1, 1, 1, 1, 0, 0, 1, 64], [1, 80, 65, 3, 11]),
     ([3, 3, 2, 2, 1, 1, 1, 64], [1, 32, 20, 7, 9]),
@@ -164,9 +174,32 @@ pub(super) const CONVOLUTIONS: [([i32; 8], [i32; 5]); 13] = [
     // Too few channels in dgrad's reduction for packing the filter.
     ([3, 3, 1, 1, 1, 1, 1, 64], [1, 66, 18, 5, 9]),
     // Rows of whole pairs of columns, in the image and in the result.
-    ([3, 3, 2, 2, 1, 1, 1, 64], [1, 24, 32, 7, 18]),
+    ([3, 3, 2, 2, 1, 1, 1, 64], [2, 32, 64, 14, 16]),
     ([3, 3, 1, 1, 1, 1, 1, 64], [1, 33, 24, 5, 14]),
     ([3, 3, 2, 2, 1, 1, 1, 64], [1, 32, 20, 7, 20]),
+    // A tile of many channels and pixels, for a GPU with few multiprocessors.
+    ([1, 2, 1, 1, 0, 1, 1, 64], [1, 16, 120, 10, 11]),
+    ([1, 2, 1, 1, 0, 1, 1, 64], [1, 120, 16, 10, 11]),
+    // Several tiles on every side, several runs of pixels, and more steps than are in flight.
+    ([1, 2, 1, 1, 0, 1, 1, 64], [2, 72, 136, 16, 18]),
+    ([2, 2, 1, 1, 1, 0, 1, 64], [2, 130, 70, 5, 8]),
+    ([1, 2, 1, 1, 0, 1, 1, 64], [1, 24, 35, 4, 9]),
+    ([1, 2, 1, 1, 0, 1, 1, 64], [1, 24, 43, 4, 9]),
+    // A filter narrower than the stride: classes of dgrad without a tap.
+    ([3, 1, 1, 3, 1, 0, 1, 64], [1, 18, 24, 6, 16]),
+    // Products of matrices: several tiles on either side, steps that padding fills, and several runs.
+    ([1, 1, 1, 1, 0, 0, 2, 64], [2, 124, 266, 8, 40]),
+    ([1, 1, 1, 1, 0, 0, 1, 64], [2, 141, 64, 16, 18]),
+    ([1, 1, 1, 1, 0, 0, 1, 64], [2, 70, 130, 5, 9]),
+    ([1, 1, 1, 1, 0, 0, 1, 64], [1, 70, 72, 8, 9]),
+    ([1, 1, 1, 1, 0, 0, 1, 64], [1, 70, 72, 3, 8]),
+    ([1, 1, 1, 1, 0, 0, 1, 64], [1, 70, 72, 5, 8]),
+    ([1, 1, 1, 1, 0, 0, 1, 64], [2, 70, 72, 8, 13]),
+    // What products of matrices do not serve: rows that vectors do not fill, and strides.
+    ([1, 1, 1, 1, 0, 0, 1, 64], [1, 35, 66, 6, 14]),
+    ([1, 1, 2, 2, 0, 0, 1, 64], [2, 48, 80, 9, 16]),
+    // So many runs that several threads add those of an element.
+    ([1, 1, 1, 1, 0, 0, 1, 64], [1, 16, 16, 64, 72]),
 ];
 
 /// One input channel a group: rows on boundaries and off them, several planes of a tile and several tiles of a plane,

@@ -8,21 +8,38 @@ use super::shapes::{CONVOLUTIONS, FEW_CHANNELS, convolution};
 use super::{Job, Work, module, planned_for};
 use crate::executor::{Blocks, names, plan};
 
-/// Each convolution with tiles, in each direction.
-pub(super) fn jobs(target: &Target) -> Vec<Job> {
+/// Each convolution with tiles, in each direction; from aligned bases, also for a small GPU, and added to what is there.
+pub(super) fn jobs(large: &Target, small: &Target) -> Vec<Job> {
     let mut jobs = Vec::new();
     for kernel in ["conv2d_forward", "conv2d_backward_dx", "conv2d_backward_dw"] {
+        let backward = kernel != "conv2d_forward";
         for (number, &(constants, sizes)) in CONVOLUTIONS.iter().chain(&FEW_CHANNELS).enumerate() {
-            let accumulate = kernel != "conv2d_forward" && number % 2 == 1;
-            let case = convolution(kernel, constants, sizes).offsets(&[number % 4, number % 3, number % 2]);
-            let case = case.accumulate(accumulate);
-            let plan = plan(&case, DType::F32, target, Algorithm::Large, MathMode::Tf32)
-                .expect("a case that can be planned");
-            let names = names(&plan);
-            if names == [kernel] {
-                continue;
+            let case = convolution(kernel, constants, sizes);
+            let skewed = case.clone().offsets(&[number % 4, number % 3, number % 2]);
+            let mut cases = vec![(large, skewed.accumulate(backward && number % 2 == 1))];
+            if number < CONVOLUTIONS.len() {
+                cases.push((large, case.clone()));
+                cases.push((small, case.clone()));
+                if backward {
+                    cases.push((small, case.accumulate(true)));
+                }
             }
-            jobs.push(job(&case, Some(*target), &names));
+            for (target, case) in cases {
+                let plan = plan(&case, DType::F32, target, Algorithm::Large, MathMode::Tf32)
+                    .expect("a case that can be planned");
+                let names = names(&plan);
+                let label = format!("{case}, in TF32{}, f32", planned_for(*target));
+                if names == [kernel] || jobs.iter().any(|job: &Job| job.label == label) {
+                    continue;
+                }
+                jobs.push(job(&case, Some(*target), &names));
+                let several = plan.iter().any(|launch| launch.geometry().grid_x > 1);
+                if target == small && several && !case.accumulate {
+                    let one = job(&case, Some(*target), &names);
+                    let label = format!("{}, one block a launch", one.label);
+                    jobs.push(Job { blocks: Blocks::One, label, ..one });
+                }
+            }
         }
     }
     jobs

@@ -265,17 +265,25 @@ fn accumulated(calls: &[Call]) -> Vec<Call> {
 }
 
 fn flatten_and_cat(list: &mut Vec<Subject>) {
-    // Rows, columns on 16-byte boundaries, columns off them, neither, and nothing.
-    let matrices = [[9, 40, 44, 1], [64, 64, 1, 64], [40, 70, 1, 41], [5, 7, 14, 2], [0, 7, 14, 2]];
+    // Rows, columns on 16-byte boundaries, columns off them, neither, and nothing; then rows and a run by vectors.
+    let matrices = [
+        [9, 40, 44, 1],
+        [64, 64, 1, 64],
+        [40, 70, 1, 41],
+        [5, 7, 14, 2],
+        [0, 7, 14, 2],
+        [3, 1501, 1510, 1],
+        [3, 1501, 1501, 1],
+    ];
     let calls = matrices.map(|extents| Call::new(&extents));
     for_all!(list, FlattenForward { block_b: 5, block_n: 48 }
         |p: 2, e| (p[0] as *mut _, p[1] as *mut _, e[0], e[1], e[2], e[3]), calls);
     for_all!(list, FlattenBackward { block_b: 5, block_n: 48 }
         |p: 2, e| (p[0] as *mut _, p[1] as *mut _, e[0], e[1], e[2], e[3]), accumulated(&calls));
-    let calls = [(3, 40, 100, 7), (9, 1, 3, 2)].map(|(rows, chunk_c, c_total, chunk_offset)| Call {
-        rows: Some(rows),
-        ..Call::new(&[chunk_c, c_total, chunk_offset])
-    });
+    let calls =
+        [(3, 40, 100, 7), (9, 1, 3, 2), (3, 1501, 1600, 7)].map(|(rows, chunk_c, c_total, chunk_offset)| {
+            Call { rows: Some(rows), ..Call::new(&[chunk_c, c_total, chunk_offset]) }
+        });
     for_all!(list, ChannelCatForward { block_size: 200 }
         |p: 2, e| (p[0] as *mut _, p[1] as *mut _, e[0], e[1], e[2]), calls);
     for_all!(list, ChannelCatBackward { block_size: 200 }
@@ -283,7 +291,7 @@ fn flatten_and_cat(list: &mut Vec<Subject>) {
 }
 
 fn pad_and_upsample(list: &mut Vec<Subject>) {
-    let calls = [[2, 3, 50, 51], [1, 1, 2, 3]].map(|extents| Call::new(&extents));
+    let calls = [[2, 3, 50, 51], [1, 1, 2, 3], [1, 3, 1500, 1501]].map(|extents| Call::new(&extents));
     for_all!(list, ConstantPad1dForward { pad_left: 3, pad_right: -2, block_ol: 96 }
         |p: 2, e| (p[0] as *mut _, p[1] as *mut _, e[0], e[1], e[2], e[3], Num::from_f64(7.0)), calls);
     for_all!(list, ConstantPad1dBackward { pad_left: 3, pad_right: -2, block_ol: 96 }
@@ -323,15 +331,37 @@ fn convolutions(list: &mut Vec<Subject>) {
     convolution!(Conv2dBackward, 5, true, 0, 1, 2, 3, 4);
     convolution!(Conv2dBackwardDx, 3, true, 0, 1, 2);
     convolution!(Conv2dBackwardDw, 3, true, 0, 1, 2);
-    // wgrad of f32 splits products where there is no stride.
-    for_all!(list, Conv2dBackwardDw {
-        kh: 2, kw: 2, stride_h: 1, stride_w: 1, pad_h: 0, pad_w: 0, g: 1, block_ow: 77
-    } |p: 3, e| (p[0] as *mut _, p[1] as *mut _, p[2] as *mut _, e[0], e[1], e[2], e[3], e[4], e[5], e[6]),
-        [Call::new(&[1, 64, 64, 9, 9, 8, 8])]);
+    macro_rules! more {
+        ($kernel:ident, $k:literal, $calls:expr) => {
+            for_all!(list, $kernel {
+                kh: $k, kw: $k, stride_h: 1, stride_w: 1, pad_h: 0, pad_w: 0, g: 1, block_ow: 77
+            } |p: 3, e| (p[0] as *mut _, p[1] as *mut _, p[2] as *mut _, e[0], e[1], e[2], e[3], e[4], e[5], e[6]),
+                $calls);
+        };
+    }
+    let both = |extents: &[[i32; 7]]| -> Vec<Call> {
+        let call = |math| move |extents: &[i32; 7]| Call { math, ..Call::new(extents) };
+        extents.iter().map(call(MathMode::Ieee)).chain(extents.iter().map(call(MathMode::Tf32))).collect()
+    };
+    // wgrad of f32 splits products where there is no stride. Tiles of many channels and pixels, and an image too large for
+    // the blocked format.
+    let square = both(&[
+        [1, 64, 64, 9, 9, 8, 8],
+        [1, 16, 120, 11, 13, 10, 12],
+        [8, 64, 64, 257, 257, 256, 256],
+        [8, 64, 130, 257, 257, 256, 256],
+    ]);
+    more!(Conv2dForward, 2, square);
+    more!(Conv2dBackwardDw, 2, square);
+    // Products of matrices, on the boundary of vectors and off it.
+    let pointwise = both(&[[1, 64, 130, 8, 16, 8, 16], [1, 140, 60, 8, 16, 8, 16], [1, 64, 64, 9, 9, 9, 9]]);
+    more!(Conv2dForward, 1, pointwise);
+    more!(Conv2dBackwardDw, 1, pointwise);
 }
 
 fn elementwise(list: &mut Vec<Subject>) {
-    let calls = [[2, 3, 4, 5], [1, 70, 1, 1]].map(|extents| Call::new(&extents));
+    // In the last a thread has several batches.
+    let calls = [[2, 3, 4, 5], [1, 70, 1, 1], [2, 3, 20, 60]].map(|extents| Call::new(&extents));
     for_all!(list, BiasAddForward { block_size: 200 }
         |p: 3, e| (p[0] as *mut _, p[1] as *mut _, p[2] as *mut _, e[0], e[1], e[2], e[3]), calls);
     for_all!(list, BiasAddBackward { block_size: 200 }
@@ -348,9 +378,10 @@ fn elementwise(list: &mut Vec<Subject>) {
         |p: 2, e| (p[0] as *mut _, p[1] as *mut _, e[0], e[1]), calls);
     for_floats!(list, ReluBackward { block_size: 200 }
         |p: 3, e| (p[0] as *mut _, p[1] as *mut _, p[2] as *mut _, e[0], e[1]), accumulated(&calls));
-    for_floats!(list, SgdStep { block_size: 200 }
+    let steps = [[3, 70], [1, 1], [3, 700]].map(|extents| Call::new(&extents));
+    for_floats!(list, SgdStep { block_size: 2000 }
         |p: 5, e| (p[0] as *mut _, p[1] as *mut _, p[2] as *mut _, p[3] as *mut _, p[4] as *mut _, e[0], e[1]),
-        calls);
+        steps);
     for_floats!(list, SoftmaxCrossEntropyForward { block_size: 64 }
         |p: 3, e| (p[0] as *mut _, p[1] as *mut _, p[2] as *mut _, e[0], e[1], 0.25), calls);
     for_floats!(list, SoftmaxCrossEntropyBackward { block_size: 64 }

@@ -1,7 +1,7 @@
 //! The magic numbers that launches carry, against real division.
 
 use cotangent::launch::Launch;
-use cotangent::{ConstantPad1dForward, Conv2dForward, FlattenForward, Kernel, LaunchOptions};
+use cotangent::{BiasAddForward, ConstantPad1dForward, Conv2dForward, Kernel, LaunchOptions};
 use proptest::prelude::*;
 
 use crate::catalogue::launches;
@@ -79,12 +79,12 @@ proptest! {
     /// 64-bit divisors up to 2⁶².
     #[test]
     fn products_of_extents_divide(
-        b in 1_i32..=i32::MAX, n in 1_i32..=i32::MAX, some in prop::array::uniform8(any::<u64>()),
+        h in 1_i32..=i32::MAX, w in 1_i32..=i32::MAX, some in prop::array::uniform8(any::<u64>()),
     ) {
-        let kernel = FlattenForward::<u8>::new(16, 16);
-        let launch = kernel.prepare(&(nowhere(4), nowhere(8), b, n, n, 1), &LaunchOptions::new());
-        let found = divisors(&launch.expect("a launch"));
-        let whole = b as u64 * n as u64;
+        let kernel = BiasAddForward::<u8>::new(16);
+        let args = (nowhere(4), nowhere(1), nowhere(8), 1, 1, h, w);
+        let found = divisors(&kernel.prepare(&args, &LaunchOptions::new()).expect("a launch"));
+        let whole = h as u64 * w as u64;
         prop_assert!(found.iter().any(|(_, words, _)| words[0] == whole), "{found:?} lacks {whole}");
         for (name, words, bits) in found {
             check(name, words, bits, &some);

@@ -3,7 +3,7 @@
 use cotangent::launch::Target;
 use cotangent::ops::{self, Conv2d};
 use cotangent::verify::{Case, Check, Data, Literal, run};
-use cotangent::{DType, Tensor};
+use cotangent::{Algorithm, DType, Tensor};
 use cotangent_tests::suite;
 
 use crate::common::{PLACES, equals, matches, numbers, streams, volume};
@@ -118,7 +118,7 @@ fn burn_4445_dw_of_a_wide_image() {
         for capability in [(9, 0), (8, 6), (7, 5), (7, 0)] {
             for multiprocessors in [1, 132] {
                 let target = Target { capability, multiprocessors };
-                for launch in suite::planned(&case, DType::F32, &target).unwrap() {
+                for launch in suite::planned(&case, DType::F32, &target, Algorithm::Large).unwrap() {
                     let shape = launch.geometry();
                     let most = suite::most_shared(capability);
                     assert!(

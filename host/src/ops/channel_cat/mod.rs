@@ -104,11 +104,11 @@ fn plan_forward<D: Element>(
     plan.reads("x", x, chunk)?;
     plan.writes("y", y, if chunk == 0 { 0 } else { joined }, options)?;
     let window = y.wrapping_add(chunk_offset as usize);
-    let vectors = plan.vectors_per_row(window, i64::from(chunk_c), i64::from(c_total));
+    let pieces = plan.pieces_per_row(window, [rows, i64::from(chunk_c)], i64::from(c_total), options);
     plan.hidden(&rows);
     plan.hidden(&Divisor64(i64::from(chunk_c)));
-    plan.hidden(&Divisor64(vectors));
-    plan.sweeps_vectors(chunk, i64::from(kernel.block_size), 2);
+    plan.hidden(&Divisor64(pieces));
+    plan.sweeps_rows(chunk, i64::from(kernel.block_size), 2, options);
     Ok(())
 }
 
@@ -125,6 +125,6 @@ fn plan_backward<D: Num>(
     plan.hidden(&rows);
     plan.hidden(&Divisor64(i64::from(chunk_c)));
     plan.hidden_accumulate(options);
-    plan.sweeps_vectors(chunk, i64::from(kernel.block_size), 2);
+    plan.sweeps_rows(chunk, i64::from(kernel.block_size), 2, options);
     Ok(())
 }

@@ -98,7 +98,7 @@ fn plan_forward<D: Element>(
     plan.reads("input", input, bare)?;
     plan.writes("output", output, padded, options)?;
     plan.hidden(&Divisor64(i64::from(ol)));
-    plan.sweeps_vectors(padded, i64::from(kernel.block_ol), 2);
+    plan.sweeps_rows(padded, i64::from(kernel.block_ol), 2, options);
     Ok(())
 }
 
@@ -115,6 +115,6 @@ fn plan_backward<D: Num>(
     plan.writes("dx", dx, bare, options)?;
     plan.hidden(&Divisor64(i64::from(l)));
     plan.hidden_accumulate(options);
-    plan.sweeps_vectors(bare, i64::from(kernel.block_ol), 2);
+    plan.sweeps_rows(bare, i64::from(kernel.block_ol), 2, options);
     Ok(())
 }

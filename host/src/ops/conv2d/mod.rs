@@ -1,5 +1,7 @@
 //! 2-D convolution and its two gradients.
 
+mod blocked;
+mod blocked_dw;
 mod channels;
 pub(super) mod checked;
 mod depthwise;
@@ -9,6 +11,7 @@ mod patch;
 mod patch_dw;
 mod patch_tile;
 mod plan;
+mod pointwise;
 mod reference;
 mod small;
 mod tiled;

@@ -12,7 +12,7 @@ const THREADS: u32 = 256;
 const SPLIT_THREADS: u32 = 384;
 
 /// Bytes of a chunk of channels.
-const CHUNK: i64 = 64;
+pub(super) const CHUNK: i64 = 64;
 
 /// Bytes of the tables of taps and of classes.
 const TABLE: i64 = MAX_TAPS * 8 + CLASSES as i64 * 32;
@@ -26,34 +26,30 @@ const SHARED: i64 = 112 << 10;
 /// Threads of a block that sweeps elements.
 const SWEEP: i64 = 256;
 
-/// How forward or dgrad runs.
-pub(super) struct Product {
-    padded_rows: i64,
+/// A filter packed in chunks of channels, tap by tap.
+pub(super) struct Filter {
+    pub(super) padded_rows: i64,
     chunks: i64,
     split: bool,
     pub(super) bytes: u64,
 }
 
-impl Product {
-    /// Nothing where the kernels do not serve, or padding would cost more than they spare.
-    pub(super) fn new(problem: &Problem, m: Machine<'_>, channels: &Channels) -> Option<Self> {
-        let float = matches!(m.dtype, DType::F16 | DType::Bf16 | DType::F32);
-        let taps = problem.taps();
-        if !float || m.target.capability < (8, 0) || taps > MAX_TAPS || !small(problem) {
-            return None;
-        }
-        let split = m.dtype == DType::F32 && !m.mma();
-        let chunk_channels = CHUNK / m.dtype.size() as i64;
-        let chunks = ceil(channels.reduced, chunk_channels);
-        let worth =
-            channels.rows >= 16 && channels.reduced > 0 && chunks * chunk_channels <= 2 * channels.reduced;
-        let padded_rows = ceil(channels.rows, ROWS) * ROWS;
+impl Filter {
+    /// For tiles of so many channels of the result. Nothing where it would be too large.
+    pub(super) fn new(
+        m: Machine<'_>,
+        channels: &Channels,
+        taps: i64,
+        tile: i64,
+        split: bool,
+    ) -> Option<Self> {
+        let chunks = ceil(channels.reduced, CHUNK / m.dtype.size() as i64);
+        let padded_rows = ceil(channels.rows, tile) * tile;
         let lines = channels.groups.checked_mul(chunks)?.checked_mul(taps)?.checked_mul(padded_rows)?;
-        let fits = worth && lines < 1 << 24;
-        fits.then_some(Self { padded_rows, chunks, split, bytes: (lines * CHUNK) as u64 })
+        (lines < 1 << 24).then_some(Self { padded_rows, chunks, split, bytes: (lines * CHUNK) as u64 })
     }
 
-    fn touched(&self, workspace: u64, access: Access) -> Touched {
+    pub(super) fn touched(&self, workspace: u64, access: Access) -> Touched {
         Touched { name: "workspace", address: workspace, bytes: self.bytes, access }
     }
 
@@ -78,6 +74,28 @@ impl Product {
         let touched = [filter, self.touched(workspace, Access::Write)];
         let geometry = Geometry::tiles(ceil(len, SWEEP) as u64, SWEEP as u64);
         Launch::variant("conv2d_pack_chunks", m.dtype, &[SWEEP as i32], params, &touched, geometry)
+    }
+}
+
+/// How forward or dgrad runs.
+pub(super) struct Product {
+    pub(super) filter: Filter,
+}
+
+impl Product {
+    /// Nothing where the kernels do not serve, or padding would cost more than they spare.
+    pub(super) fn new(problem: &Problem, m: Machine<'_>, channels: &Channels) -> Option<Self> {
+        let float = matches!(m.dtype, DType::F16 | DType::Bf16 | DType::F32);
+        let taps = problem.taps();
+        if !float || m.target.capability < (8, 0) || taps > MAX_TAPS || !small(problem) {
+            return None;
+        }
+        let split = m.dtype == DType::F32 && !m.mma();
+        let chunk_channels = CHUNK / m.dtype.size() as i64;
+        let padded = ceil(channels.reduced, chunk_channels) * chunk_channels;
+        let worth = channels.rows >= 16 && channels.reduced > 0 && padded <= 2 * channels.reduced;
+        let filter = worth.then(|| Filter::new(m, channels, taps, ROWS, split))?;
+        Some(Self { filter: filter? })
     }
 
     /// Shared memory with so many chunks and taps a round.
@@ -121,7 +139,7 @@ impl Product {
             .map(|rounds| ceil(all, rounds))
             .find(|&taps| Self::shared_bytes(&tile, 1, taps) <= room)
             .ok_or(NoTile)?;
-        let chunks = self.chunks;
+        let chunks = self.filter.chunks;
         // Few taps leave room for more chunks, which make up for the barriers.
         let most = (ROUND / round_taps).min(4).min(chunks).max(1);
         let fits = |&chunks: &i64| Self::shared_bytes(&tile, chunks, round_taps) <= room;
@@ -138,7 +156,12 @@ impl Product {
         words.word(y.out_step * out_w).word(x.out_step).word(i64::from(tensors.accumulate));
         let width = channels.filter_width;
         words.word(y.filter_step * width).word(x.filter_step);
-        words.word(taps).word(channels.rows).word(self.padded_rows).word(channels.reduced).word(chunks);
+        words
+            .word(taps)
+            .word(channels.rows)
+            .word(self.filter.padded_rows)
+            .word(channels.reduced)
+            .word(chunks);
         words.word(round_chunks).word(round_taps);
         words.word(tiles).divisor(row_tiles).divisor(pixel_tiles).divisor(count);
         let mut first_tap = 0;
@@ -160,16 +183,16 @@ impl Product {
         params.pointers(&[from, workspace, out]);
         params.structure(&words);
         let mut touched = *tensors.touched;
-        touched[1] = self.touched(workspace, Access::Read);
-        let name = if self.split { "conv2d_patch_split" } else { "conv2d_patch" };
-        let blocks = (if self.split { 1 } else { 2 }) * i64::from(m.target.multiprocessors);
+        touched[1] = self.filter.touched(workspace, Access::Read);
+        let name = if self.filter.split { "conv2d_patch_split" } else { "conv2d_patch" };
+        let blocks = (if self.filter.split { 1 } else { 2 }) * i64::from(m.target.multiprocessors);
         // As many tiles for every block, or one less; and each block's of all classes, which differ in their work.
         let grid = ceil(tiles, ceil(tiles, blocks));
         let mixes = |grid: i64| (count % 2 != 0 || grid % 2 != 0) && (count % 3 != 0 || grid % 3 != 0);
         let grid = if grid == tiles { grid } else { (1..=grid).rev().find(|&n| mixes(n)).unwrap_or(1) };
         let geometry = Geometry {
             grid_x: u32::try_from(grid).map_err(|_| NoTile)?,
-            block_x: if self.split { SPLIT_THREADS } else { THREADS },
+            block_x: if self.filter.split { SPLIT_THREADS } else { THREADS },
             shared_bytes: Self::shared_bytes(&tile, round_chunks, round_taps) as u32,
         };
         Launch::variant(name, m.dtype, &[], params, &touched, geometry).map(Some).ok_or(NoTile)

@@ -1,11 +1,14 @@
 //! The tiled kernels' launches: what `device/src/conv2d_tiled.rs` computes, described in its words.
 
+use super::blocked;
+use super::blocked_dw;
 use super::depthwise;
 use super::few_dw;
 use super::patch::{NoTile, Product};
 use super::patch_dw;
 use super::patch_tile::CLASSES;
 use super::plan::{Problem, Volumes};
+use super::pointwise;
 use crate::element::DType;
 use crate::kernel::MathMode;
 use crate::launch::{Access, Geometry, Launch, Params, Structure, Target, Touched};
@@ -28,6 +31,9 @@ const MAX_PARTIAL: i64 = 48 << 20;
 
 /// The least pixels of a run of wgrad: shorter ones would be mostly overhead.
 const MIN_RUN: i64 = 512;
+
+/// Runs beyond which several threads add those of an element.
+const MANY_RUNS: i64 = 16;
 
 /// Threads of a block that sweeps elements.
 const SWEEP: i64 = 256;
@@ -63,7 +69,7 @@ fn shared_bytes(bm: i64, bk: i64, head: i64) -> u32 {
     (head + 2 * bk * 4 * ((bm + 8) + (BN + 8))) as u32
 }
 
-pub(super) fn ceil(n: i64, d: i64) -> i64 {
+pub(super) const fn ceil(n: i64, d: i64) -> i64 {
     (n + d - 1) / d
 }
 
@@ -271,20 +277,49 @@ impl Channels {
 /// Bytes that the forward product has use for.
 pub(super) fn forward_workspace(problem: &Problem, m: Machine<'_>) -> u64 {
     let suits = suits(problem, m.dtype, problem.c_out_per_group());
-    filter_bytes(suits, problem, m, &Channels::forward(problem))
+    filter_bytes(suits, problem, m, &Channels::forward(problem), &forward_axes(problem))
 }
 
 /// Bytes that dgrad has use for.
 pub(super) fn input_gradient_workspace(problem: &Problem, m: Machine<'_>) -> u64 {
     let suits = suits(problem, m.dtype, problem.c_in_per_group());
-    filter_bytes(suits, problem, m, &Channels::input_gradient(problem))
+    filter_bytes(suits, problem, m, &Channels::input_gradient(problem), &residue_axes(problem))
 }
 
-fn filter_bytes(suits: bool, problem: &Problem, m: Machine<'_>, channels: &Channels) -> u64 {
+fn filter_bytes(
+    suits: bool,
+    problem: &Problem,
+    m: Machine<'_>,
+    channels: &Channels,
+    axes: &(impl Iterator<Item = [Axis; 2]> + Clone),
+) -> u64 {
     if !suits {
         return 0;
     }
-    Filter::new(problem, m, channels).map_or(0, |filter| filter.bytes())
+    // Whether the tensors lie on a boundary is not known here.
+    let bytes =
+        |aligned| Filter::new(problem, m, channels, axes.clone(), aligned).map_or(0, |filter| filter.bytes());
+    bytes(true).max(bytes(false))
+}
+
+/// Where dgrad leaves dy in the blocked format, if it does: bytes from the start of its workspace.
+pub(super) fn blocked_dy(problem: &Problem, m: Machine<'_>) -> Option<u64> {
+    if !suits(problem, m.dtype, problem.c_in_per_group()) {
+        return None;
+    }
+    let channels = Channels::input_gradient(problem);
+    blocked::Product::new(problem, m, &channels, residue_axes(problem)).map(|product| product.image(0))
+}
+
+fn forward_axes(problem: &Problem) -> impl Iterator<Item = [Axis; 2]> + Clone {
+    std::iter::once([forward_axis(problem, 0), forward_axis(problem, 1)])
+}
+
+/// The axes of dgrad's classes.
+fn residue_axes(problem: &Problem) -> impl Iterator<Item = [Axis; 2]> + Clone {
+    let [stride_h, stride_w] = problem.stride.map(i64::from);
+    let classes = (0..stride_h).flat_map(move |h| (0..stride_w).map(move |w| (h, w)));
+    classes.map(|(h, w)| [residue_axis(problem, 0, h), residue_axis(problem, 1, w)])
 }
 
 /// One axis of the forward product and of wgrad.
@@ -313,14 +348,17 @@ pub(super) fn forward(
     if !suits(problem, m.dtype, problem.c_out_per_group()) {
         return None;
     }
-    let axes = [forward_axis(problem, 0), forward_axis(problem, 1)];
     let out = problem.output.map(i64::from);
     let tensors = Tensors { touched: &touched, out, accumulate: false };
-    products(problem, m, &Channels::forward(problem), [axes].into_iter(), &tensors, workspace)
+    products(problem, m, &Channels::forward(problem), forward_axes(problem), &tensors, workspace)
 }
 
 /// How a product reads its filter.
 enum Filter {
+    /// Packed in chunks, for 1×1 filters.
+    Pointwise(pointwise::Product),
+    /// Packed in chunks, beside the image in the blocked format.
+    Blocked(blocked::Product),
     /// Packed in chunks, for the kernels over patches.
     Chunks(Product),
     /// Packed tap by tap, for those over taps.
@@ -329,14 +367,26 @@ enum Filter {
 
 impl Filter {
     /// The way that suits a product best, or nothing where the filter serves as it is.
-    fn new(problem: &Problem, m: Machine<'_>, channels: &Channels) -> Option<Self> {
-        let chunks = Product::new(problem, m, channels).map(Self::Chunks);
-        chunks.or_else(|| Packed::new(channels, problem.taps()).map(Self::Taps))
+    fn new(
+        problem: &Problem,
+        m: Machine<'_>,
+        channels: &Channels,
+        axes: impl Iterator<Item = [Axis; 2]> + Clone,
+        aligned: bool,
+    ) -> Option<Self> {
+        if let Some(product) = pointwise::Product::new(problem, m, channels).filter(|_| aligned) {
+            return Some(Self::Pointwise(product));
+        }
+        let blocked = blocked::Product::new(problem, m, channels, axes).map(Self::Blocked);
+        let chunks = || Product::new(problem, m, channels).map(Self::Chunks);
+        blocked.or_else(chunks).or_else(|| Packed::new(channels, problem.taps()).map(Self::Taps))
     }
 
     fn bytes(&self) -> u64 {
         match self {
-            Self::Chunks(product) => product.bytes,
+            Self::Pointwise(product) => product.bytes(),
+            Self::Blocked(product) => product.bytes(),
+            Self::Chunks(product) => product.filter.bytes,
             Self::Taps(packed) => packed.bytes,
         }
     }
@@ -352,11 +402,17 @@ fn products(
     workspace: Option<u64>,
 ) -> Option<Vec<Launch>> {
     let taps = problem.taps();
-    let filter = workspace.and_then(|at| Filter::new(problem, m, channels).map(|filter| (filter, at)));
+    let aligned = pointwise::aligned(&tensors.touched[..1]);
+    let filter = workspace
+        .and_then(|at| Filter::new(problem, m, channels, axes.clone(), aligned).map(|filter| (filter, at)));
     let mut launches = Vec::new();
     match &filter {
+        Some((Filter::Pointwise(product), at)) => return product.launches(m, channels, tensors, *at),
+        Some((Filter::Blocked(product), at)) => {
+            return product.launches(m, axes, channels, taps, tensors, *at);
+        }
         Some((Filter::Chunks(product), at)) => {
-            launches.push(product.pack(m, channels, taps, tensors.touched[1], *at)?);
+            launches.push(product.filter.pack(m, channels, taps, tensors.touched[1], *at)?);
             let classes: Vec<_> = axes.clone().collect();
             for classes in classes.chunks(CLASSES) {
                 match product.launch(m, problem.b, classes, channels, taps, tensors, *at) {
@@ -417,9 +473,7 @@ pub(super) fn input_gradient(
         return None;
     }
     let tensors = Tensors { touched: &touched, out: problem.image.map(i64::from), accumulate };
-    let classes = (0..stride_h).flat_map(|h| (0..stride_w).map(move |w| (h, w)));
-    let axes = classes.map(|(h, w)| [residue_axis(problem, 0, h), residue_axis(problem, 1, w)]);
-    products(problem, m, &Channels::input_gradient(problem), axes, &tensors, workspace)
+    products(problem, m, &Channels::input_gradient(problem), residue_axes(problem), &tensors, workspace)
 }
 
 /// How wgrad's reduction is split.
@@ -455,65 +509,102 @@ pub(super) struct WeightGradient {
     way: Way,
     /// Elements of dw.
     volume: i64,
+    /// Bytes of images in the blocked format.
+    images: i64,
+    /// What serves tensors that do not lie on the boundary that this needs.
+    unaligned: Option<Box<WeightGradient>>,
 }
 
 /// What leaves the partial sums.
 enum Way {
     Depthwise(depthwise::Gradient),
     Few(few_dw::Gradient),
+    Pointwise(pointwise::Gradient),
+    Blocked(blocked_dw::Gradient),
     Patches(patch_dw::Gradient),
     Tiles(Runs),
 }
 
 impl WeightGradient {
-    /// Nothing where only the portable kernel serves.
-    pub(super) fn new(problem: &Problem, m: Machine<'_>) -> Option<Self> {
+    /// Nothing where only the portable kernel serves. `shared` says whether dgrad leaves dy in the blocked format.
+    pub(super) fn new(problem: &Problem, m: Machine<'_>, shared: bool) -> Option<Self> {
         let volumes = problem.volumes();
-        let way = depthwise::Gradient::depthwise(problem, &volumes, m).map(Way::Depthwise);
-        let way = way.or_else(|| few_dw::Gradient::new(problem, &volumes, m).map(Way::Few));
-        let way = way.or_else(|| patch_dw::Gradient::new(problem, &volumes, m).map(Way::Patches));
+        let any = Self::unaligned(problem, &volumes, m, shared);
+        let Some(gradient) = pointwise::Gradient::new(problem, &volumes, m) else {
+            return any;
+        };
+        let way = Way::Pointwise(gradient);
+        Some(Self { way, volume: volumes.w, images: 0, unaligned: any.map(Box::new) })
+    }
+
+    /// What serves tensors that lie anywhere.
+    fn unaligned(problem: &Problem, volumes: &Volumes, m: Machine<'_>, shared: bool) -> Option<Self> {
+        let way = depthwise::Gradient::depthwise(problem, volumes, m).map(Way::Depthwise);
+        let way = way.or_else(|| few_dw::Gradient::new(problem, volumes, m).map(Way::Few));
+        let way = way.or_else(|| blocked_dw::Gradient::new(problem, volumes, m).map(Way::Blocked));
+        let way = way.or_else(|| patch_dw::Gradient::new(problem, volumes, m).map(Way::Patches));
         let tiles = || {
             let suits = suits(problem, m.dtype, problem.c_out_per_group()) && volumes.y > 0 && volumes.w > 0;
-            suits.then(|| Way::Tiles(Runs::new(problem, &volumes, m.target)))
+            suits.then(|| Way::Tiles(Runs::new(problem, volumes, m.target)))
         };
         // What is left has few channels on one side at least.
-        let pairs = || depthwise::Gradient::new(problem, &volumes, m).map(Way::Depthwise);
-        Some(Self { way: way.or_else(tiles).or_else(pairs)?, volume: volumes.w })
+        let pairs = || depthwise::Gradient::new(problem, volumes, m).map(Way::Depthwise);
+        let way = way.or_else(tiles).or_else(pairs)?;
+        let images = if let Way::Blocked(gradient) = &way { gradient.bytes(problem, m, shared) } else { 0 };
+        Some(Self { way, volume: volumes.w, images, unaligned: None })
     }
 
     fn runs(&self) -> i64 {
         match &self.way {
             Way::Depthwise(gradient) => gradient.runs(),
             Way::Few(gradient) => gradient.runs(),
+            Way::Pointwise(gradient) => gradient.runs(),
+            Way::Blocked(gradient) => gradient.runs(),
             Way::Patches(gradient) => gradient.runs(),
             Way::Tiles(runs) => runs.count,
         }
     }
 
-    /// Bytes of partial sums.
-    pub(super) fn bytes(&self) -> u64 {
-        (self.runs() * self.volume * 4) as u64
+    /// Bytes of partial sums, rounded up to keep what follows on a boundary.
+    fn partial(&self) -> u64 {
+        ((self.runs() * self.volume * 4) as u64).next_multiple_of(256)
     }
 
-    /// The runs' partial sums, then their total. `touched` are dy, x and dw.
+    /// Bytes of partial sums and of images in the blocked format.
+    pub(super) fn bytes(&self) -> u64 {
+        let unaligned = self.unaligned.as_ref().map_or(0, |gradient| gradient.bytes());
+        unaligned.max(self.partial() + self.images as u64)
+    }
+
+    /// The runs' partial sums, then their total. `touched` are dy, x and dw; `shared` says where dgrad left dy in the
+    /// blocked format.
     pub(super) fn launches(
         &self,
         problem: &Problem,
         m: Machine<'_>,
         [dy, x, dw]: [Touched; 3],
         accumulate: bool,
+        shared: Option<u64>,
         workspace: u64,
     ) -> Option<Vec<Launch>> {
-        let partial = |access| Touched { name: "workspace", address: workspace, bytes: self.bytes(), access };
+        if let Some(gradient) = self.unaligned.as_ref().filter(|_| !pointwise::aligned(&[dy, x])) {
+            return gradient.launches(problem, m, [dy, x, dw], accumulate, shared, workspace);
+        }
+        let bytes = (self.runs() * self.volume * 4) as u64;
+        let partial = |access| Touched { name: "workspace", address: workspace, bytes, access };
         let (from, to) = ([dy, x], partial(Access::Write));
-        let sums = match &self.way {
-            Way::Depthwise(gradient) => gradient.launch(problem, m, from, to)?,
-            Way::Few(gradient) => gradient.launch(problem, m, from, to)?,
-            Way::Patches(gradient) => gradient.launch(problem, m, from, to)?,
-            Way::Tiles(runs) => run_sums(problem, m, runs, from, to)?,
+        let mut launches = match &self.way {
+            Way::Depthwise(gradient) => vec![gradient.launch(problem, m, from, to)?],
+            Way::Few(gradient) => vec![gradient.launch(problem, m, from, to)?],
+            Way::Pointwise(gradient) => vec![gradient.launch(problem, m, from, to)?],
+            Way::Blocked(gradient) => {
+                gradient.launches(problem, m, from, shared, workspace + self.partial(), to)?
+            }
+            Way::Patches(gradient) => vec![gradient.launch(problem, m, from, to)?],
+            Way::Tiles(runs) => vec![run_sums(problem, m, runs, from, to)?],
         };
-        // Sums lie tap by tap where the patch kernel leaves them, and elsewhere as dw does.
-        let (plane, taps) = if let Way::Patches(_) = self.way {
+        // Sums lie tap by tap where tensor cores leave them, and elsewhere as dw does.
+        let (plane, taps) = if let Way::Blocked(_) | Way::Patches(_) = self.way {
             let plane = i64::from(problem.c_out_per_group()) * i64::from(problem.c_in_per_group());
             (plane, problem.taps())
         } else {
@@ -526,11 +617,18 @@ impl WeightGradient {
         order.divisor(plane).divisor(taps);
         params.structure(&order);
         params.word(self.runs() as u32);
+        // Many runs are shared by eight threads an element.
+        let log_elements = if self.runs() > MANY_RUNS { 5 } else { 8 };
+        params.word(log_elements);
         params.word(u32::from(accumulate));
         let second = [partial(Access::Read), dw];
-        let geometry = Geometry::tiles(ceil(self.volume, SWEEP) as u64, SWEEP as u64);
-        let total = Launch::variant("conv2d_dw_reduce", m.dtype, &[SWEEP as i32], params, &second, geometry)?;
-        Some(vec![sums, total])
+        let geometry = Geometry {
+            shared_bytes: 4 * SWEEP as u32,
+            ..Geometry::tiles(ceil(self.volume, 1 << log_elements) as u64, SWEEP as u64)
+        };
+        let total = Launch::variant("conv2d_dw_reduce", m.dtype, &[], params, &second, geometry)?;
+        launches.push(total);
+        Some(launches)
     }
 }
 

@@ -81,17 +81,19 @@ fn dgrad(
     tiled::input_gradient(problem, m, touched, options.accumulate, workspace)
 }
 
+/// wgrad, whose workspace lies behind `used` bytes. `shared` says where dgrad left dy in the blocked format.
 fn wgrad(
     problem: &Problem,
     m: Machine<'_>,
     options: &LaunchOptions<'_>,
     used: u64,
+    shared: Option<u64>,
     portable: &Launch,
 ) -> Option<Vec<Launch>> {
     let touched = touched(portable, ["dy", "x", "dw"]);
-    let gradient = WeightGradient::new(problem, m)?;
+    let gradient = WeightGradient::new(problem, m, shared.is_some())?;
     let workspace = workspace(options, used, gradient.bytes())?;
-    gradient.launches(problem, m, touched, options.accumulate, workspace)
+    gradient.launches(problem, m, touched, options.accumulate, shared, workspace)
 }
 
 pub(super) fn forward_workspace<D: Num>(
@@ -148,7 +150,8 @@ pub(super) fn backward_workspace<D: Num>(
     }
     let m = machine::<D>(options, target);
     let left = tiled::input_gradient_workspace(&problem, m).next_multiple_of(256);
-    left + WeightGradient::new(&problem, m).map_or(0, |gradient| gradient.bytes())
+    let shared = tiled::blocked_dy(&problem, m).is_some();
+    left + WeightGradient::new(&problem, m, shared).map_or(0, |gradient| gradient.bytes())
 }
 
 /// Both products, tiled or each by its own portable kernel; the combined portable kernel where neither is tiled.
@@ -170,7 +173,9 @@ pub(super) fn backward<D: Num>(
     }
     let used = tiled::input_gradient_workspace(&problem, m).next_multiple_of(256);
     let left = dgrad(&problem, m, options, portable);
-    let right = wgrad(&problem, m, options, used, portable);
+    let shared = tiled::blocked_dy(&problem, m)
+        .and_then(|offset| workspace(options, 0, used).map(|workspace| workspace + offset));
+    let right = wgrad(&problem, m, options, used, shared, portable);
     if left.is_none() && right.is_none() {
         return None;
     }
@@ -235,7 +240,7 @@ pub(super) fn backward_dw_workspace<D: Num>(
     if Way::of::<D>(&problem, options, Part::Gradients { dx: false, dw: true }) != Way::Large {
         return 0;
     }
-    WeightGradient::new(&problem, machine::<D>(options, target)).map_or(0, |gradient| gradient.bytes())
+    WeightGradient::new(&problem, machine::<D>(options, target), false).map_or(0, |gradient| gradient.bytes())
 }
 
 pub(super) fn backward_dw<D: Num>(
@@ -254,5 +259,5 @@ pub(super) fn backward_dw<D: Num>(
         Way::Portable => return None,
         Way::Large => {}
     }
-    wgrad(&problem, m, options, 0, portable)
+    wgrad(&problem, m, options, 0, None, portable)
 }

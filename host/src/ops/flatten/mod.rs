@@ -122,6 +122,8 @@ enum Way {
     ColumnsAligned = 2,
     /// The elements of a column follow each other.
     Columns = 3,
+    /// The elements of a row follow each other on the strided side, and the rows lie end to end.
+    Run = 4,
 }
 
 /// Rows and columns of the tile that passes through shared memory.
@@ -151,7 +153,9 @@ impl Matrix {
         // A single row or column has a stride that is never taken.
         let (unit_n, unit_b) = (self.stride_n == 1 || self.n == 1, self.stride_b == 1 || self.b == 1);
         let aligned = |address: u64, pitch: i32| (address | (pitch as u64 * size)).is_multiple_of(16);
-        if unit_n && (self.stride_b >= self.n || self.b == 1) {
+        if unit_n && self.is_one_row() && !self.accumulate {
+            Way::Run
+        } else if unit_n && (self.stride_b >= self.n || self.b == 1) {
             Way::Rows
         } else if unit_b && !self.accumulate && self.b.min(self.n) >= SHARED_SIDE as i32 / 8 {
             let whole = size > 1 && aligned(self.sides[0], self.stride_n) && aligned(self.sides[1], self.n);
@@ -162,7 +166,7 @@ impl Matrix {
     }
 
     /// The hidden words up to the row's divisor, and the sweep.
-    fn hide(&self, plan: &mut Plan, block_b: i32, block_n: i32) {
+    fn hide(&self, plan: &mut Plan, block_b: i32, block_n: i32, options: &LaunchOptions<'_>) {
         let tiles_n = tiles_of(self.n, block_n);
         let tiles = tiles_of(self.b, block_b) * tiles_n;
         let area = i64::from(block_b) * i64::from(block_n);
@@ -171,10 +175,10 @@ impl Matrix {
         plan.hidden(&(way as u32));
         plan.hidden(&tiles);
         plan.hidden(&Divisor64(tiles_n));
-        plan.hidden(&Divisor64(if self.is_one_row() { total } else { i64::from(self.n) }));
+        plan.hidden(&Divisor64(i64::from(self.n)));
         match way {
-            Way::Rows => plan.sweeps_vectors(total, area, 2),
-            Way::General => plan.tiles(total, tiles, area),
+            Way::Run | Way::Rows => plan.sweeps_rows(total, area, 2, options),
+            Way::General => plan.tiles(total, tiles, area.min(total)),
             Way::ColumnsAligned => {
                 let squares = (area as u64).div_ceil((plan.lanes() * plan.lanes()) as u64);
                 plan.tiles(total, tiles, squares as i64);
@@ -203,7 +207,7 @@ fn plan_forward<D: Element>(
     plan.writes("output", output, flat, options)?;
     let sides = [input as u64, output as u64];
     let matrix = Matrix { b, n, stride_b: stride_ib, stride_n: stride_in, sides, accumulate: false };
-    matrix.hide(plan, kernel.block_b, kernel.block_n);
+    matrix.hide(plan, kernel.block_b, kernel.block_n, options);
     Ok(())
 }
 
@@ -225,13 +229,9 @@ fn plan_backward<D: Num>(
     plan.writes("dx", dx, strided, options)?;
     let (sides, accumulate) = ([dx as u64, dy as u64], options.accumulate);
     let matrix = Matrix { b, n, stride_b: stride_dxb, stride_n: stride_dxn, sides, accumulate };
-    matrix.hide(plan, kernel.block_b, kernel.block_n);
-    let vectors = if matrix.is_one_row() {
-        plan.vectors_per_row(dx, i64::from(b) * i64::from(n), 0)
-    } else {
-        plan.vectors_per_row(dx, i64::from(n), i64::from(stride_dxb))
-    };
-    plan.hidden(&Divisor64(vectors));
+    matrix.hide(plan, kernel.block_b, kernel.block_n, options);
+    let pieces = plan.pieces_per_row(dx, [i64::from(b), i64::from(n)], i64::from(stride_dxb), options);
+    plan.hidden(&Divisor64(pieces));
     plan.hidden_accumulate(options);
     Ok(())
 }

@@ -1,0 +1,14 @@
+/// A run's partial sums for 1×1 filters, 128 output channels by 64 input channels a block.
+///
+/// # Safety
+/// As for [`pointwise_gradient`].
+#[inline(always)]
+pub unsafe fn conv2d_pointwise_dw_128x64<E: Factor>(
+    dy: *mut E,
+    x: *mut E,
+    partial: *mut f32,
+    described: PointwiseGradient,
+) {
+    // SAFETY: by this function's contract.
+    unsafe { pointwise_gradient::<E, 128, 64>(dy, x, partial, &described) };
+}

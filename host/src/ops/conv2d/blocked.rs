@@ -1,0 +1,274 @@
+//! The launches of forward and dgrad from images in the blocked format: what `device/src/blocked.rs` and
+//! `device/src/conv2d_blocked.rs` compute, described in their words.
+
+use super::patch::{self, CHUNK};
+use super::patch_tile::{MAX_TAPS, boundary, small};
+use super::plan::Problem;
+use super::tiled::{Axis, Channels, Machine, Tensors, ceil};
+use crate::element::DType;
+use crate::launch::{Access, Geometry, Launch, Params, Structure, Touched};
+
+/// Bytes of a pixel in a plane.
+pub(super) const ROW: i64 = 64;
+
+/// Classes of tiles of a launch.
+const CLASSES: usize = 4;
+
+/// Bytes of the tables of taps and of classes.
+const TABLES: i64 = ceil(MAX_TAPS * 16 + CLASSES as i64 * 48, ROW) * ROW;
+
+/// Steps in shared memory.
+pub(super) const STEPS: i64 = 4;
+
+/// Threads of a block.
+pub(super) const THREADS: u32 = 256;
+
+/// Threads of a block that sweeps elements.
+const SWEEP: i64 = 256;
+
+/// The most bytes of an image in the blocked format: two of them and the partial sums of wgrad stay below 64 MiB.
+pub(super) const MAX_IMAGE: i64 = 26 << 20;
+
+/// Elements of a row.
+pub(super) fn row_channels(dtype: DType) -> i64 {
+    ROW / dtype.size() as i64
+}
+
+/// An image, or a part of a batch, in the blocked format.
+#[derive(Clone, Copy)]
+pub(super) struct Image {
+    batch: i64,
+    groups: i64,
+    channels: i64,
+    pixels: i64,
+    /// Planes of a group.
+    pub(super) planes: i64,
+}
+
+impl Image {
+    pub(super) fn new(m: Machine<'_>, batch: i64, [groups, channels]: [i64; 2], pixels: i64) -> Self {
+        Self { batch, groups, channels, pixels, planes: ceil(channels, row_channels(m.dtype)) }
+    }
+
+    pub(super) fn batch(&self) -> i64 {
+        self.batch
+    }
+
+    /// Bytes of a plane.
+    pub(super) fn plane(&self) -> i64 {
+        self.batch * self.pixels * ROW
+    }
+
+    pub(super) fn bytes(&self) -> i64 {
+        self.groups * self.planes * self.plane()
+    }
+
+    pub(super) fn touched(&self, address: u64, access: Access) -> Touched {
+        Touched { name: "workspace", address, bytes: self.bytes() as u64, access }
+    }
+
+    /// The launch that brings batch items from `first` on to the blocked format. `split` products take f32 as it is.
+    pub(super) fn block(
+        &self,
+        m: Machine<'_>,
+        mut from: Touched,
+        first: i64,
+        split: bool,
+        to: u64,
+    ) -> Option<Launch> {
+        let image = self.groups * self.channels * self.pixels;
+        let element = m.dtype.size() as u64;
+        from.address += (first * image) as u64 * element;
+        from.bytes = (self.batch * image) as u64 * element;
+        let wide = boundary(m, from);
+        let wide = [4, 2].into_iter().find(|n| *n <= wide && self.pixels % n == 0).unwrap_or(1);
+        let along = self.pixels / wide;
+        let reads = self.groups * self.planes * self.batch * along;
+        let mut words = Structure::new();
+        words.long(image).word(self.pixels).word(self.channels).word(wide);
+        words.word(i64::from(m.dtype == DType::F32 && !split)).word(reads);
+        words.divisor(along).divisor(self.batch).divisor(self.planes).finish();
+        let mut params = Params::new();
+        params.pointers(&[from.address, to]);
+        params.structure(&words);
+        let touched = [from, self.touched(to, Access::Write)];
+        let geometry = Geometry::tiles(ceil(reads * 4, SWEEP) as u64, SWEEP as u64);
+        Launch::variant("conv2d_block_channels", m.dtype, &[SWEEP as i32], params, &touched, geometry)
+    }
+}
+
+/// A block's tile: channels by pixels of the result, and the kernel that has it.
+struct Variant {
+    name: &'static str,
+    rows: i64,
+    pixels: i64,
+    /// What a product costs, measured in that of the first.
+    cost: i64,
+}
+
+const VARIANTS: [Variant; 3] = [
+    Variant { name: "conv2d_blocked_128x128", rows: 128, pixels: 128, cost: 20 },
+    Variant { name: "conv2d_blocked_128x64", rows: 128, pixels: 64, cost: 23 },
+    Variant { name: "conv2d_blocked_64x128", rows: 64, pixels: 128, cost: 23 },
+];
+
+const SPLIT_VARIANTS: [Variant; 2] = [
+    Variant { name: "conv2d_blocked_split_128x64", rows: 128, pixels: 64, cost: 20 },
+    Variant { name: "conv2d_blocked_split_64x128", rows: 64, pixels: 128, cost: 23 },
+];
+
+/// How forward or dgrad runs.
+pub(super) struct Product {
+    variant: &'static Variant,
+    filter: patch::Filter,
+    image: Image,
+    split: bool,
+}
+
+impl Product {
+    /// Nothing where the kernels do not serve, or patches are as fast. `classes` are those of dgrad, or forward's one.
+    pub(super) fn new(
+        problem: &Problem,
+        m: Machine<'_>,
+        channels: &Channels,
+        classes: impl Iterator<Item = [Axis; 2]> + Clone,
+    ) -> Option<Self> {
+        let float = matches!(m.dtype, DType::F16 | DType::Bf16 | DType::F32);
+        let taps = problem.taps();
+        if !float || m.target.capability < (8, 0) || !(2..=MAX_TAPS).contains(&taps) || !small(problem) {
+            return None;
+        }
+        let split = m.dtype == DType::F32 && !m.mma();
+        let [y, x] = classes.clone().next()?;
+        let (batch, count) = (i64::from(problem.b), classes.clone().count() as i64);
+        if count > CLASSES as i64 {
+            return None;
+        }
+        let pixels = i64::from(y.source) * i64::from(x.source);
+        // Rows and columns have 16 bits, those that taps meet around the image included.
+        let reaches = |i: usize| {
+            let [image, output, kernel] = [problem.image[i], problem.output[i], problem.kernel[i]];
+            image < 1 << 13 && output < 1 << 13 && kernel <= MAX_TAPS as i32 && problem.pad[i] < 1 << 13
+        };
+        if !reaches(0) || !reaches(1) {
+            return None;
+        }
+        let image = Image::new(m, batch, [channels.groups, channels.reduced], pixels);
+        let padded = image.planes * row_channels(m.dtype);
+        if channels.rows < 16 || channels.reduced < 16 || padded > 2 * channels.reduced {
+            return None;
+        }
+        let most = classes.map(|[y, x]| batch * y.pixels * x.pixels).max()?;
+        if most == 0 || image.bytes() > MAX_IMAGE || image.planes >= 1 << 16 {
+            return None;
+        }
+        let multiprocessors = i64::from(m.target.multiprocessors);
+        let cost = |v: &&Variant| {
+            let tiles = ceil(channels.rows, v.rows) * ceil(most, v.pixels) * channels.groups * count;
+            ceil(tiles, multiprocessors) * v.rows * v.pixels * v.cost
+        };
+        let variants: &'static [Variant] = if split { &SPLIT_VARIANTS } else { &VARIANTS };
+        let variant = variants.iter().min_by_key(cost)?;
+        let filter = patch::Filter::new(m, channels, taps, variant.rows, split)?;
+        Some(Self { variant, filter, image, split })
+    }
+
+    /// The filter's bytes, then the image's.
+    pub(super) fn bytes(&self) -> u64 {
+        self.filter.bytes + self.image.bytes() as u64
+    }
+
+    /// Where the image lies in a workspace.
+    pub(super) fn image(&self, workspace: u64) -> u64 {
+        workspace + self.filter.bytes
+    }
+
+    /// The launches that bring the filter and the image to `workspace`, and the product's.
+    pub(super) fn launches(
+        &self,
+        m: Machine<'_>,
+        classes: impl Iterator<Item = [Axis; 2]> + Clone,
+        channels: &Channels,
+        taps: i64,
+        tensors: &Tensors<'_>,
+        workspace: u64,
+    ) -> Option<Vec<Launch>> {
+        let [from, filter, out] = *tensors.touched;
+        let at = self.image(workspace);
+        let first = self.filter.pack(m, channels, taps, filter, workspace)?;
+        let second = self.image.block(m, from, 0, self.split, at)?;
+        let third = self.product(m, classes, channels, taps, tensors, out, workspace)?;
+        Some(vec![first, second, third])
+    }
+
+    fn product(
+        &self,
+        m: Machine<'_>,
+        classes: impl Iterator<Item = [Axis; 2]> + Clone,
+        channels: &Channels,
+        taps: i64,
+        tensors: &Tensors<'_>,
+        out: Touched,
+        workspace: u64,
+    ) -> Option<Launch> {
+        let batch = self.image.batch;
+        let classes: Vec<_> = classes.filter(|[y, x]| y.pixels * x.pixels > 0).collect();
+        let &[y, x] = classes.first()?;
+        let count = classes.len() as i64;
+        let [out_h, out_w] = tensors.out;
+        let plane = out_h * out_w;
+        let width = channels.filter_width;
+        let together = count == 1
+            && y.out_step == 1
+            && x.out_step == 1
+            && !tensors.accumulate
+            && plane % 4 == 0
+            && boundary(m, out) == 4;
+        let mut words = Structure::new();
+        words.long(channels.groups * channels.rows * plane).word(plane);
+        words.word(y.out_step * out_w).word(x.out_step);
+        words.word(i64::from(tensors.accumulate)).word(i64::from(together));
+        words.word(i64::from(y.source)).word(i64::from(x.source)).word(self.image.plane());
+        words.word(y.step).word(x.step).word(y.tap).word(x.tap);
+        words.word(y.filter_step * width).word(x.filter_step);
+        words.word(taps).word(channels.rows).word(self.filter.padded_rows).word(self.image.planes);
+        let most = classes.iter().map(|[y, x]| batch * y.pixels * x.pixels).max()?;
+        let row_tiles = ceil(channels.rows, self.variant.rows);
+        let pixel_tiles = ceil(most, self.variant.pixels);
+        let tiles = row_tiles * pixel_tiles * channels.groups * count;
+        words.word(tiles).divisor(row_tiles).divisor(pixel_tiles).divisor(count);
+        let mut first_tap = 0;
+        for (number, &[y, x]) in
+            classes.iter().chain(std::iter::repeat(&classes[0])).take(CLASSES).enumerate()
+        {
+            // Places without a class have no taps in the table.
+            let taps = if (number as i64) < count { y.taps * x.taps } else { 0 };
+            words.word(batch * y.pixels * x.pixels).word(y.start).word(x.start);
+            words.word(y.out_start * out_w + x.out_start).word(taps).word(if taps == 0 {
+                0
+            } else {
+                first_tap
+            });
+            words.divisor(x.pixels).divisor(y.pixels).divisor(x.taps.max(1));
+            words.word(y.filter_start * width + x.filter_start);
+            first_tap += taps;
+        }
+        words.finish();
+        let mut params = Params::new();
+        params.pointers(&[self.image(workspace), workspace, out.address]);
+        params.structure(&words);
+        let touched = [
+            self.image.touched(self.image(workspace), Access::Read),
+            self.filter.touched(workspace, Access::Read),
+            out,
+        ];
+        let geometry = Geometry {
+            grid_x: u32::try_from(tiles).ok()?,
+            block_x: THREADS,
+            shared_bytes: (TABLES + STEPS * (self.variant.rows + self.variant.pixels) * ROW) as u32,
+        };
+        Launch::variant(self.variant.name, m.dtype, &[], params, &touched, geometry)
+    }
+}
+
+const _: () = assert!(CHUNK == ROW, "filters are packed for rows");
