@@ -338,7 +338,7 @@ pub(crate) fn names(plan: &[cotangent::launch::Launch]) -> Vec<&'static str> {
     plan.iter().map(|launch| launch.kernel().name).collect()
 }
 
-/// What a case launches on a target, with buffers that are nowhere.
+/// What a case launches on a target, with buffers that are nowhere, but as far off a boundary as the case says.
 pub(crate) fn plan(
     case: &Case,
     dtype: DType,
@@ -351,7 +351,8 @@ pub(crate) fn plan(
     options.rows = case.rows;
     let scalar = vec![0; kernel.scalar_bytes()];
     let mut call = Call { kernel: &*kernel, extents: &case.extents, scalar: &scalar, options };
-    let addresses: Vec<u64> = (1..=kernel.pointers() as u64).map(|i| i << 44).collect();
+    let offset = |i: usize| case.offsets.get(i).map_or(0, |elements| (elements * dtype.size()) as u64);
+    let addresses: Vec<u64> = (0..kernel.pointers()).map(|i| ((i as u64 + 1) << 44) + offset(i)).collect();
     let bytes = call.workspace_bytes(&addresses, target)?;
     call.options.workspace = Some(Workspace { address: 1 << 50, bytes });
     call.plan(&addresses, target)

@@ -24,10 +24,7 @@ fn every_shipped_module_is_executed_by_a_job() {
     for (job, swept) in JOBS.iter().zip(SWEPT.iter()) {
         for (module, &instructions) in &swept.executed {
             // The mutation check runs the jobs that name a module.
-            // Off a boundary, patches stand in for products of matrices.
-            let pointwise = job.modules.iter().any(|(name, _)| name.starts_with("conv2d_pointwise"));
-            let stands_in = pointwise && module.0.starts_with("conv2d_patch");
-            assert!(job.modules.contains(module) || stands_in, "{}: does not name {module:?}", job.label);
+            assert!(job.modules.contains(module), "{}: does not name {module:?}", job.label);
             *executed.entry(*module).or_default() += instructions;
         }
     }
