@@ -10,13 +10,13 @@
 //! which packs the filter for both.
 
 use crate::blocked::ROW;
-use crate::conv2d_patch::{Sums, exchange, four, row_at};
+use crate::conv2d_patch::{exchange, four, row_at};
 use crate::divmod::FastDivmod;
 use crate::gpu::{
     block_idx_x, commit_copies, copy16_async_if, fresh, grid_dim_x, load_matrices, shared_load16,
     shared_store16, sync_threads, thread_idx_x, wait_copies,
 };
-use crate::mma::{Factor, multiply_parts};
+use crate::mma::{Factor, FragmentSums, Fragments};
 use crate::num::{Num, put};
 
 /// Taps that a kernel can have here.
@@ -390,7 +390,7 @@ unsafe fn one_tile<E: Factor, const I: usize, const ROWS: u32, const PIXELS: u32
     let a_at = BUFFERS + row_at(warp_row * 16 * I as u32 + lane % 16, lane / 16);
     let place = lane / 16 * 8 + lane % 8;
     let b_at = BUFFERS + ROWS * ROW + row_at(warp_pixel * WARP_PIXELS + place, lane / 8 % 2);
-    let mut sums: Sums<I> = [[[0.0; 4]; 4]; I];
+    let mut sums: FragmentSums<I, 4> = [[[0.0; 4]; 4]; I];
     let mut step = 0;
     while step < steps {
         // This step's copies are there, and the buffer of the one before is free.
@@ -406,13 +406,13 @@ unsafe fn one_tile<E: Factor, const I: usize, const ROWS: u32, const PIXELS: u32
                 bringer.bring::<ROWS, PIXELS>(from, product, next < steps, to);
                 commit_copies();
             }
-            let first = Fragments::<I>::load(a_at + buffer, b_at + buffer, 0);
+            let first = load::<I>(a_at + buffer, b_at + buffer, 0);
             if !SPLIT {
                 bringer.bring::<ROWS, PIXELS>(from, product, next < steps, to);
                 commit_copies();
             }
             first.multiply::<E, SPLIT>(&mut sums);
-            Fragments::<I>::load(a_at + buffer, b_at + buffer, 1).multiply::<E, SPLIT>(&mut sums);
+            load::<I>(a_at + buffer, b_at + buffer, 1).multiply::<E, SPLIT>(&mut sums);
         }
         step += 1;
     }
@@ -421,64 +421,31 @@ unsafe fn one_tile<E: Factor, const I: usize, const ROWS: u32, const PIXELS: u32
     let tile = Tile::new(product, number, [ROWS, PIXELS]);
     // SAFETY: the tile's elements are this block's.
     unsafe {
-        let again = store::<E, I, ROWS, PIXELS, SPLIT>(out, product, &tile, &sums);
+        let again = store::<E, I, PIXELS, SPLIT>(out, product, &tile, &sums);
         if SPLIT && again != 0 {
             compute_again::<E, I, PIXELS>(source, packed, out, product, &tile, again);
         }
     }
 }
 
-/// What a warp multiplies at a time: a part of the rows that is one fragment deep.
-#[derive(Clone, Copy)]
-struct Fragments<const I: usize> {
-    left: [[u32; 4]; I],
-    right: [[u32; 2]; 4],
-}
-
-impl<const I: usize> Fragments<I> {
-    /// Those of the first or the second half of a step's rows.
-    ///
-    /// # Safety
-    /// The rows were there before the last barrier; all lanes of the warp call this together.
-    #[inline(always)]
-    unsafe fn load(a_at: u32, b_at: u32, half: u32) -> Self {
-        // Neighbours of a row's parts but one: what 16 rows lie apart does not change how parts are permuted.
-        let (a_at, b_at) = (a_at ^ (half * 32), b_at ^ (half * 32));
-        // SAFETY: by this function's contract.
-        let rows = |at: u32| unsafe { load_matrices::<false>(at) };
-        let ([a, b, c, d], [e, f, g, h]) = (rows(b_at), rows(b_at + 16 * ROW));
-        let mut left = [[0; 4]; I];
-        let mut i = 0;
-        while i < I {
-            left[i] = rows(a_at + i as u32 * 16 * ROW);
-            i += 1;
-        }
-        Self { left, right: [[a, b], [c, d], [e, f], [g, h]] }
+/// The fragments of the first or the second half of a step's rows.
+///
+/// # Safety
+/// The rows were there before the last barrier; all lanes of the warp call this together.
+#[inline(always)]
+unsafe fn load<const I: usize>(a_at: u32, b_at: u32, half: u32) -> Fragments<I, 4> {
+    // Neighbours of a row's parts but one: what 16 rows lie apart does not change how parts are permuted.
+    let (a_at, b_at) = (a_at ^ (half * 32), b_at ^ (half * 32));
+    // SAFETY: by this function's contract.
+    let rows = |at: u32| unsafe { load_matrices::<false>(at) };
+    let ([a, b, c, d], [e, f, g, h]) = (rows(b_at), rows(b_at + 16 * ROW));
+    let mut left = [[0; 4]; I];
+    let mut i = 0;
+    while i < I {
+        left[i] = rows(a_at + i as u32 * 16 * ROW);
+        i += 1;
     }
-
-    /// Adds their products to the sums.
-    ///
-    /// # Safety
-    /// All lanes of the warp call this together.
-    #[inline(always)]
-    unsafe fn multiply<E: Factor, const SPLIT: bool>(&self, sums: &mut Sums<I>) {
-        let mut i = 0;
-        while i < I {
-            let mut j = 0;
-            while j < 4 {
-                // SAFETY: by this function's contract.
-                unsafe {
-                    sums[i][j] = if SPLIT {
-                        multiply_parts(self.left[i], self.right[j], sums[i][j])
-                    } else {
-                        E::mma(self.left[i], self.right[j], sums[i][j])
-                    };
-                }
-                j += 1;
-            }
-            i += 1;
-        }
-    }
+    Fragments { left, right: [[a, b], [c, d], [e, f], [g, h]] }
 }
 
 /// A thread's first channel of a tile, and pixel `u` of its four: two neighbours and, eight on, two more; or four, after an
@@ -506,11 +473,11 @@ fn offset(product: &BlockedProduct, field: &Field, pixel: u32) -> i64 {
 /// The result is valid as `product` describes it, and the thread's elements are its own; all lanes of the warp call this
 /// together.
 #[inline(always)]
-unsafe fn store<E: Factor, const I: usize, const ROWS: u32, const PIXELS: u32, const SPLIT: bool>(
+unsafe fn store<E: Factor, const I: usize, const PIXELS: u32, const SPLIT: bool>(
     out: *mut E,
     product: &BlockedProduct,
     tile: &Tile,
-    sums: &Sums<I>,
+    sums: &FragmentSums<I, 4>,
 ) -> u64 {
     // SAFETY: the tables were filled before a barrier.
     let field = unsafe { Field::of(tile) };

@@ -13,7 +13,7 @@ use crate::gpu::{
     block_idx_x, commit_copies, copy16_async_if, fresh, grid_dim_x, load_matrices, shared_load,
     shared_load16, shared_store16, sync_threads, thread_idx_x, wait_copies,
 };
-use crate::mma::{Factor, multiply_parts};
+use crate::mma::{Factor, FragmentSums, Fragments};
 use crate::num::Num;
 
 /// Steps that are on their way or being multiplied.
@@ -81,9 +81,6 @@ pub struct BlockedGradient {
     /// Parts of the work: tiles of all groups and runs.
     pub parts: u32,
 }
-
-/// A thread's part of dw: `I` fragments of 16 output channels by `J` of 8 input channels.
-type Sums<const I: usize, const J: usize> = [[[f32; 4]; J]; I];
 
 /// The most planes of a tile's columns, and the table of them in front of the steps.
 const COLUMN_PLANES: u32 = 16;
@@ -222,80 +219,51 @@ fn fragment_at<E>(lane: u32, channel: u32, rows: bool) -> [u32; 2] {
     }
 }
 
-/// What a warp multiplies at a time: pixels that are one fragment deep.
-#[derive(Clone, Copy)]
-struct Fragments<const I: usize, const J: usize> {
-    left: [[u32; 4]; I],
-    right: [[u32; 2]; J],
-}
-
-impl<const I: usize, const J: usize> Fragments<I, J> {
-    /// Those of the first or the second half of a step's pixels.
-    ///
-    /// # Safety
-    /// The step's rows were there before the last barrier; all lanes of the warp call this together.
-    #[inline(always)]
-    unsafe fn load<E: Factor>(a_at: [u32; 2], b_at: [u32; 2], half: u32) -> Self {
-        // Bytes between as many channels as a row has.
-        let plane = step_pixels::<E>() * ROW;
-        let wide = size_of::<E>() == 2;
-        let at = half * step_pixels::<E>() / 2 * ROW;
-        // SAFETY: by this function's contract.
-        let word = |at: u32| unsafe { shared_load::<u32>(at) };
-        let (mut left, mut right) = ([[0; 4]; I], [[0; 2]; J]);
-        let mut j = 0;
-        while j < J / 2 {
-            [right[2 * j], right[2 * j + 1]] = if wide {
-                let at = at + j as u32 / 2 * plane;
-                // SAFETY: by this function's contract; 16 channels on are the other half of a plane, or the next.
-                let [a, b, c, d] = unsafe { load_matrices::<true>((b_at[0] ^ (j as u32 % 2 * 32)) + at) };
-                [[a, b], [c, d]]
-            } else {
-                let at = at + j as u32 * plane;
-                let pair = |at: u32| [word(at), word(at + 4 * ROW)];
-                [pair(b_at[0] + at), pair(b_at[1] + at)]
-            };
-            j += 1;
-        }
-        let mut i = 0;
-        while i < I {
-            left[i] = if wide {
-                let at = at + i as u32 / 2 * plane;
-                // SAFETY: by this function's contract.
-                unsafe { load_matrices::<true>((a_at[0] ^ (i as u32 % 2 * 32)) + at) }
-            } else {
-                let at = at + i as u32 * plane;
-                let deep = at + 4 * ROW;
-                [word(a_at[0] + at), word(a_at[1] + at), word(a_at[0] + deep), word(a_at[1] + deep)]
-            };
-            i += 1;
-        }
-        Self { left, right }
+/// The fragments of the first or the second half of a step's pixels.
+///
+/// # Safety
+/// The step's rows were there before the last barrier; all lanes of the warp call this together.
+#[inline(always)]
+unsafe fn load<E: Factor, const I: usize, const J: usize>(
+    a_at: [u32; 2],
+    b_at: [u32; 2],
+    half: u32,
+) -> Fragments<I, J> {
+    // Bytes between as many channels as a row has.
+    let plane = step_pixels::<E>() * ROW;
+    let wide = size_of::<E>() == 2;
+    let at = half * step_pixels::<E>() / 2 * ROW;
+    // SAFETY: by this function's contract.
+    let word = |at: u32| unsafe { shared_load::<u32>(at) };
+    let (mut left, mut right) = ([[0; 4]; I], [[0; 2]; J]);
+    let mut j = 0;
+    while j < J / 2 {
+        [right[2 * j], right[2 * j + 1]] = if wide {
+            let at = at + j as u32 / 2 * plane;
+            // SAFETY: by this function's contract; 16 channels on are the other half of a plane, or the next.
+            let [a, b, c, d] = unsafe { load_matrices::<true>((b_at[0] ^ (j as u32 % 2 * 32)) + at) };
+            [[a, b], [c, d]]
+        } else {
+            let at = at + j as u32 * plane;
+            let pair = |at: u32| [word(at), word(at + 4 * ROW)];
+            [pair(b_at[0] + at), pair(b_at[1] + at)]
+        };
+        j += 1;
     }
-
-    /// Adds their products to the sums.
-    ///
-    /// # Safety
-    /// All lanes of the warp call this together.
-    #[inline(always)]
-    unsafe fn multiply<E: Factor, const SPLIT: bool>(&self, sums: &mut Sums<I, J>) {
-        let mut i = 0;
-        while i < I {
-            let mut j = 0;
-            while j < J {
-                // SAFETY: by this function's contract.
-                unsafe {
-                    sums[i][j] = if SPLIT {
-                        multiply_parts(self.left[i], self.right[j], sums[i][j])
-                    } else {
-                        E::mma(self.left[i], self.right[j], sums[i][j])
-                    };
-                }
-                j += 1;
-            }
-            i += 1;
-        }
+    let mut i = 0;
+    while i < I {
+        left[i] = if wide {
+            let at = at + i as u32 / 2 * plane;
+            // SAFETY: by this function's contract.
+            unsafe { load_matrices::<true>((a_at[0] ^ (i as u32 % 2 * 32)) + at) }
+        } else {
+            let at = at + i as u32 * plane;
+            let deep = at + 4 * ROW;
+            [word(a_at[0] + at), word(a_at[1] + at), word(a_at[0] + deep), word(a_at[1] + deep)]
+        };
+        i += 1;
     }
+    Fragments { left, right }
 }
 
 /// A run's partial sums of dw, to `partial[run][group][tap][row][channel]`: tiles of `ROWS` output channels by `COLUMNS`
@@ -377,7 +345,7 @@ unsafe fn one_part<
     let (warp_row, warp_column) = (warp / (COLUMNS / (8 * J as u32)), warp % (COLUMNS / (8 * J as u32)));
     let a_at = fragment_at::<E>(lane, warp_row * 16 * I as u32, true);
     let b_at = fragment_at::<E>(lane, warp_column * 8 * J as u32, false).map(|at| at + ROWS * ROW);
-    let mut sums: Sums<I, J> = [[[0.0; 4]; J]; I];
+    let mut sums: FragmentSums<I, J> = [[[0.0; 4]; J]; I];
     let mut step = 0;
     let mut done = start;
     while done < end {
@@ -389,7 +357,7 @@ unsafe fn one_part<
         // The next copies start behind the first loads, so that their arithmetic hides behind the products.
         // SAFETY: the copies were there before the barrier, and the next buffer was read; all lanes are here.
         unsafe {
-            let first = Fragments::<I, J>::load::<E>(a_at, b_at, 0);
+            let first = load::<E, I, J>(a_at, b_at, 0);
             bring::<E, ROWS, COLUMNS>(
                 from,
                 product,
@@ -400,7 +368,7 @@ unsafe fn one_part<
             );
             commit_copies();
             first.multiply::<E, SPLIT>(&mut sums);
-            Fragments::<I, J>::load::<E>(a_at, b_at, 1).multiply::<E, SPLIT>(&mut sums);
+            load::<E, I, J>(a_at, b_at, 1).multiply::<E, SPLIT>(&mut sums);
         }
         (pixel, next) = (pixel + step_pixels::<E>(), next + 1);
         (done, step) = (done + step_pixels::<E>(), step + 1);
@@ -459,7 +427,7 @@ unsafe fn store<E, const I: usize, const J: usize, const COLUMNS: u32, const SPL
     partial: *mut f32,
     product: &BlockedGradient,
     part: &Part,
-    sums: &Sums<I, J>,
+    sums: &FragmentSums<I, J>,
 ) -> u64 {
     let thread = fresh(thread_idx_x());
     let mut again = 0_u64;

@@ -16,7 +16,7 @@ use crate::gpu::{
     block_idx_x, commit_copies, copy16_async, fresh, grid_dim_x, load_if, load_matrices, shared_load,
     shared_load16, shared_store, shared_store16, shuffle_xor, sync_threads, thread_idx_x, wait_copies,
 };
-use crate::mma::{Factor, multiply_split, plain};
+use crate::mma::{Factor, FragmentSums, multiply_split, plain};
 use crate::num::{Num, put};
 use crate::patch::{Field, Patch, Pixel, Place, bring};
 use crate::sweep::for_each_index;
@@ -138,9 +138,6 @@ pub struct PatchProduct {
     /// What tells the classes apart.
     pub class: [PatchClass; PATCH_CLASSES],
 }
-
-/// A thread's part of the result: `I` fragments of 16 channels by four of 8 pixels.
-pub(crate) type Sums<const I: usize> = [[[f32; 4]; 4]; I];
 
 /// Which tile of the result.
 #[derive(Clone, Copy)]
@@ -322,7 +319,7 @@ pub unsafe fn product<E: Factor, const I: usize, const SPLIT: bool>(
     // A round is brought while the one before is multiplied. Both kinds of threads have their own loop, so that those
     // that gather need no registers for sums; at the barriers they meet.
     if thread < multiplying::<I>() {
-        let mut sums: Sums<I> = [[[0.0; 4]; 4]; I];
+        let mut sums: FragmentSums<I, 4> = [[[0.0; 4]; 4]; I];
         sync_threads();
         while round.tile < product.tiles {
             sync_threads();
@@ -431,7 +428,7 @@ unsafe fn multiply_round<E: Factor, const I: usize, const SPLIT: bool>(
     product: &PatchProduct,
     buffers: &Buffers,
     round: &Round,
-    sums: &mut Sums<I>,
+    sums: &mut FragmentSums<I, 4>,
 ) {
     let patch = &product.patch;
     let (warp, lane) = (thread_idx_x() / 32, thread_idx_x() % 32);
@@ -471,7 +468,7 @@ unsafe fn multiply_round<E: Factor, const I: usize, const SPLIT: bool>(
 unsafe fn multiply<E: Factor, const I: usize, const SPLIT: bool>(
     a_at: u32,
     b_at: [u32; 2],
-    sums: &mut Sums<I>,
+    sums: &mut FragmentSums<I, 4>,
 ) {
     let mut k = 0;
     while k < 2 {
@@ -526,7 +523,7 @@ unsafe fn store<E: Factor, const I: usize, const SPLIT: bool>(
     out: *mut E,
     product: &PatchProduct,
     tile: &Tile,
-    sums: &Sums<I>,
+    sums: &FragmentSums<I, 4>,
 ) -> u64 {
     let patch = &product.patch;
     let mut again = 0;
@@ -604,7 +601,7 @@ unsafe fn store<E: Factor, const I: usize, const SPLIT: bool>(
 
 /// A thread's four neighbouring pixels of row `i`, which lie 8 rows apart.
 #[inline(always)]
-pub(crate) fn four<const I: usize>(sums: &Sums<I>, i: usize, half: usize) -> [f32; 4] {
+pub(crate) fn four<const I: usize>(sums: &FragmentSums<I, 4>, i: usize, half: usize) -> [f32; 4] {
     let (left, right) = (&sums[i / 2][2 * half], &sums[i / 2][2 * half + 1]);
     let first = i % 2 * 2;
     [left[first], left[first + 1], right[first], right[first + 1]]

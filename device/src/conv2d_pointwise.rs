@@ -5,13 +5,13 @@
 //! at the tile's pixels, three steps ahead of the products. Vectors of pixels do not reach over the end of a batch item.
 
 use crate::blocked::ROW;
-use crate::conv2d_patch::{Sums, exchange, four, row_at};
+use crate::conv2d_patch::{exchange, four, row_at};
 use crate::divmod::FastDivmod;
 use crate::gpu::{
     block_idx_x, commit_copies, copy16_async_if, fresh, grid_dim_x, load_matrices, shared_load, sync_threads,
     thread_idx_x, to_tf32, wait_copies,
 };
-use crate::mma::{Factor, vector};
+use crate::mma::{Factor, FragmentSums, vector};
 use crate::num::put;
 
 /// Steps that are on their way or being multiplied.
@@ -219,7 +219,7 @@ pub unsafe fn pointwise_product<E: Factor, const I: usize, const ROWS: u32>(
         let (warp, lane) = (thread_idx_x() / 32, thread_idx_x() % 32);
         let a_at = row_at(warp / 4 * 16 * I as u32 + lane % 16, lane / 16);
         let b_at = ROWS * ROW + pixels_at::<E>(lane, warp % 4 * WARP_PIXELS);
-        let mut sums: Sums<I> = [[[0.0; 4]; 4]; I];
+        let mut sums: FragmentSums<I, 4> = [[[0.0; 4]; 4]; I];
         let mut step = 0;
         while step < product.chunks {
             // This step's copies are there, and the buffer of the one before is free.
@@ -267,7 +267,7 @@ unsafe fn store<E: Factor, const I: usize>(
     out: *mut E,
     product: &PointwiseProduct,
     tile: &Tile,
-    sums: &Sums<I>,
+    sums: &FragmentSums<I, 4>,
 ) {
     let thread = fresh(thread_idx_x());
     let (warp, lane) = (thread / 32, thread % 32);

@@ -6,13 +6,13 @@
 //! [`conv2d_dw_reduce`](crate::conv2d_tiled::conv2d_dw_reduce).
 
 use crate::blocked::ROW;
-use crate::conv2d_patch::{Sums, row_at};
+use crate::conv2d_patch::row_at;
 use crate::divmod::FastDivmod;
 use crate::gpu::{
     block_idx_x, commit_copies, copy16_async_if, fresh, grid_dim_x, load_matrices, sync_threads,
     thread_idx_x, to_tf32, wait_copies,
 };
-use crate::mma::{Factor, vector};
+use crate::mma::{Factor, FragmentSums, vector};
 
 /// Steps that are on their way or being multiplied.
 const STEPS: u32 = 4;
@@ -135,7 +135,7 @@ pub unsafe fn pointwise_gradient<E: Factor, const ROWS: u32, const COLUMNS: u32>
         let (warp_row, warp_column) = (warp / (COLUMNS / 32), warp % (COLUMNS / 32));
         let a_at = row_at(warp_row * 32 + lane % 16, lane / 16);
         let b_at = ROWS * ROW + row_at(warp_column * 32 + lane / 16 * 8 + lane % 8, lane / 8 % 2);
-        let mut sums: Sums<2> = [[[0.0; 4]; 4]; 2];
+        let mut sums: FragmentSums<2, 4> = [[[0.0; 4]; 4]; 2];
         let (mut step, mut done) = (0, start);
         while done < end {
             // This step's copies are there, and the buffer of the one before is free.
@@ -183,7 +183,7 @@ pub unsafe fn pointwise_gradient<E: Factor, const ROWS: u32, const COLUMNS: u32>
 /// # Safety
 /// The step's rows were there before the last barrier; all lanes of the warp call this together.
 #[inline(always)]
-unsafe fn multiply<E: Factor>(a_at: u32, b_at: u32, sums: &mut Sums<2>) {
+unsafe fn multiply<E: Factor>(a_at: u32, b_at: u32, sums: &mut FragmentSums<2, 4>) {
     // SAFETY: by this function's contract.
     let rows = |at: u32| unsafe {
         let words = load_matrices::<false>(at);

@@ -147,6 +147,44 @@ pub unsafe fn multiply_parts(a: [u32; 4], b: [u32; 2], sum: [f32; 4]) -> [f32; 4
     unsafe { multiply_three(a.map(split_plain), b.map(split_plain), sum) }
 }
 
+/// A thread's part of a product: `I` fragments of 16 rows by `J` of 8 columns.
+pub type FragmentSums<const I: usize, const J: usize> = [[[f32; 4]; J]; I];
+
+/// What a warp multiplies at a time, one fragment deep.
+#[derive(Clone, Copy)]
+pub struct Fragments<const I: usize, const J: usize> {
+    /// Those of the rows.
+    pub left: [[u32; 4]; I],
+    /// Those of the columns.
+    pub right: [[u32; 2]; J],
+}
+
+impl<const I: usize, const J: usize> Fragments<I, J> {
+    /// Adds their products to the sums, split those of [`multiply_parts`].
+    ///
+    /// # Safety
+    /// All lanes of the warp call this together.
+    #[inline(always)]
+    pub unsafe fn multiply<E: Factor, const SPLIT: bool>(&self, sums: &mut FragmentSums<I, J>) {
+        let mut i = 0;
+        while i < I {
+            let mut j = 0;
+            while j < J {
+                // SAFETY: by this function's contract.
+                unsafe {
+                    sums[i][j] = if SPLIT {
+                        multiply_parts(self.left[i], self.right[j], sums[i][j])
+                    } else {
+                        E::mma(self.left[i], self.right[j], sums[i][j])
+                    };
+                }
+                j += 1;
+            }
+            i += 1;
+        }
+    }
+}
+
 /// The products of the parts, the small ones first, added to the sum.
 ///
 /// # Safety

@@ -29,6 +29,32 @@ const SWEEP: i64 = 256;
 /// The most bytes of an image in the blocked format: two of them and the partial sums of wgrad stay below 64 MiB.
 pub(super) const MAX_IMAGE: i64 = 26 << 20;
 
+/// The most bytes of wgrad's partial sums.
+const MAX_PARTIAL: i64 = 12 << 20;
+
+/// The least pixels of a run of wgrad: shorter ones would be mostly overhead.
+const MIN_RUN: i64 = 256;
+
+/// Pixels of a channel.
+pub(super) fn pixels(extents: [i32; 2]) -> i64 {
+    i64::from(extents[0]) * i64::from(extents[1])
+}
+
+/// Pixels of a run of wgrad, a whole number of steps, when each run has so many blocks, of which a multiprocessor holds
+/// `resident`, and leaves so many bytes of sums.
+pub(super) fn run_pixels(m: Machine<'_>, pixels: i64, blocks: i64, resident: i64, sums: i64) -> i64 {
+    let wanted = (resident * i64::from(m.target.multiprocessors) / blocks).max(1);
+    let most = (MAX_PARTIAL / sums).min(pixels / MIN_RUN).max(1);
+    let step = row_channels(m.dtype);
+    ceil(ceil(pixels, wanted.min(most)), step) * step
+}
+
+/// Whether so many channels fill half of their planes at least.
+pub(super) fn fills_planes(m: Machine<'_>, channels: i64) -> bool {
+    let step = row_channels(m.dtype);
+    channels >= 16 && ceil(channels, step) * step <= 2 * channels
+}
+
 /// Elements of a row.
 pub(super) fn row_channels(dtype: DType) -> i64 {
     ROW / dtype.size() as i64
@@ -40,7 +66,8 @@ pub(super) struct Image {
     batch: i64,
     groups: i64,
     channels: i64,
-    pixels: i64,
+    /// Pixels of a batch item.
+    pub(super) pixels: i64,
     /// Planes of a group.
     pub(super) planes: i64,
 }
@@ -67,15 +94,8 @@ impl Image {
         Touched { name: "workspace", address, bytes: self.bytes() as u64, access }
     }
 
-    /// The launch that brings batch items from `first` on to the blocked format. `split` products take f32 as it is.
-    pub(super) fn block(
-        &self,
-        m: Machine<'_>,
-        mut from: Touched,
-        first: i64,
-        split: bool,
-        to: u64,
-    ) -> Option<Launch> {
+    /// The launch that brings batch items from `first` on to the blocked format. Split products take f32 as it is.
+    pub(super) fn block(&self, m: Machine<'_>, mut from: Touched, first: i64, to: u64) -> Option<Launch> {
         let image = self.groups * self.channels * self.pixels;
         let element = m.dtype.size() as u64;
         from.address += (first * image) as u64 * element;
@@ -86,7 +106,7 @@ impl Image {
         let reads = self.groups * self.planes * self.batch * along;
         let mut words = Structure::new();
         words.long(image).word(self.pixels).word(self.channels).word(wide);
-        words.word(i64::from(m.dtype == DType::F32 && !split)).word(reads);
+        words.word(i64::from(m.dtype == DType::F32 && !m.split())).word(reads);
         words.divisor(along).divisor(self.batch).divisor(self.planes).finish();
         let mut params = Params::new();
         params.pointers(&[from.address, to]);
@@ -122,7 +142,6 @@ pub(super) struct Product {
     variant: &'static Variant,
     filter: patch::Filter,
     image: Image,
-    split: bool,
 }
 
 impl Product {
@@ -133,12 +152,10 @@ impl Product {
         channels: &Channels,
         classes: impl Iterator<Item = [Axis; 2]> + Clone,
     ) -> Option<Self> {
-        let float = matches!(m.dtype, DType::F16 | DType::Bf16 | DType::F32);
         let taps = problem.taps();
-        if !float || m.target.capability < (8, 0) || !(2..=MAX_TAPS).contains(&taps) || !small(problem) {
+        if !m.multiplies() || !(2..=MAX_TAPS).contains(&taps) || !small(problem) {
             return None;
         }
-        let split = m.dtype == DType::F32 && !m.mma();
         let [y, x] = classes.clone().next()?;
         let (batch, count) = (i64::from(problem.b), classes.clone().count() as i64);
         if count > CLASSES as i64 {
@@ -154,8 +171,7 @@ impl Product {
             return None;
         }
         let image = Image::new(m, batch, [channels.groups, channels.reduced], pixels);
-        let padded = image.planes * row_channels(m.dtype);
-        if channels.rows < 16 || channels.reduced < 16 || padded > 2 * channels.reduced {
+        if channels.rows < 16 || !fills_planes(m, channels.reduced) {
             return None;
         }
         let most = classes.map(|[y, x]| batch * y.pixels * x.pixels).max()?;
@@ -167,10 +183,10 @@ impl Product {
             let tiles = ceil(channels.rows, v.rows) * ceil(most, v.pixels) * channels.groups * count;
             ceil(tiles, multiprocessors) * v.rows * v.pixels * v.cost
         };
-        let variants: &'static [Variant] = if split { &SPLIT_VARIANTS } else { &VARIANTS };
+        let variants: &'static [Variant] = if m.split() { &SPLIT_VARIANTS } else { &VARIANTS };
         let variant = variants.iter().min_by_key(cost)?;
-        let filter = patch::Filter::new(m, channels, taps, variant.rows, split)?;
-        Some(Self { variant, filter, image, split })
+        let filter = patch::Filter::new(m, channels, taps, variant.rows)?;
+        Some(Self { variant, filter, image })
     }
 
     /// The filter's bytes, then the image's.
@@ -193,24 +209,24 @@ impl Product {
         tensors: &Tensors<'_>,
         workspace: u64,
     ) -> Option<Vec<Launch>> {
-        let [from, filter, out] = *tensors.touched;
+        let [from, filter, _] = *tensors.touched;
         let at = self.image(workspace);
         let first = self.filter.pack(m, channels, taps, filter, workspace)?;
-        let second = self.image.block(m, from, 0, self.split, at)?;
-        let third = self.product(m, classes, channels, taps, tensors, out, workspace)?;
+        let second = self.image.block(m, from, 0, at)?;
+        let third = self.product(m, classes, channels, taps, tensors, workspace)?;
         Some(vec![first, second, third])
     }
 
     fn product(
         &self,
         m: Machine<'_>,
-        classes: impl Iterator<Item = [Axis; 2]> + Clone,
+        classes: impl Iterator<Item = [Axis; 2]>,
         channels: &Channels,
         taps: i64,
         tensors: &Tensors<'_>,
-        out: Touched,
         workspace: u64,
     ) -> Option<Launch> {
+        let [_, _, out] = *tensors.touched;
         let batch = self.image.batch;
         let classes: Vec<_> = classes.filter(|[y, x]| y.pixels * x.pixels > 0).collect();
         let &[y, x] = classes.first()?;
@@ -244,11 +260,9 @@ impl Product {
             // Places without a class have no taps in the table.
             let taps = if (number as i64) < count { y.taps * x.taps } else { 0 };
             words.word(batch * y.pixels * x.pixels).word(y.start).word(x.start);
-            words.word(y.out_start * out_w + x.out_start).word(taps).word(if taps == 0 {
-                0
-            } else {
-                first_tap
-            });
+            words.word(y.out_start * out_w + x.out_start).word(taps);
+            // Without a tap, one that is in the table.
+            words.word(if taps == 0 { 0 } else { first_tap });
             words.divisor(x.pixels).divisor(y.pixels).divisor(x.taps.max(1));
             words.word(y.filter_start * width + x.filter_start);
             first_tap += taps;

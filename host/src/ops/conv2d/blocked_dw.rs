@@ -1,18 +1,11 @@
 //! The launches of wgrad from dy and x in the blocked format: what `device/src/conv2d_blocked_dw.rs` computes, described
 //! in its words.
 
-use super::blocked::{Image, MAX_IMAGE, ROW, STEPS, THREADS, row_channels};
+use super::blocked::{Image, MAX_IMAGE, ROW, STEPS, THREADS, fills_planes, pixels, row_channels, run_pixels};
 use super::patch_tile::{MAX_TAPS, small};
 use super::plan::{Problem, Volumes};
 use super::tiled::{Machine, ceil};
-use crate::element::DType;
 use crate::launch::{Access, Geometry, Launch, Params, Structure, Touched};
-
-/// The most bytes of partial sums.
-const MAX_PARTIAL: i64 = 12 << 20;
-
-/// The least pixels of a run: shorter ones would be mostly overhead.
-const MIN_RUN: i64 = 256;
 
 /// Columns of a tile: input channels of the taps.
 const COLUMNS: i64 = 128;
@@ -32,33 +25,30 @@ pub(super) struct Gradient {
     part: i64,
     /// Pixels of a run.
     run: i64,
-    runs: i64,
 }
 
 impl Gradient {
     /// Nothing where the kernel does not serve, or patches are as fast.
     pub(super) fn new(problem: &Problem, volumes: &Volumes, m: Machine<'_>) -> Option<Self> {
-        let float = matches!(m.dtype, DType::F16 | DType::Bf16 | DType::F32);
         let taps = problem.taps();
-        if !float || m.target.capability < (8, 0) || !(2..=MAX_TAPS).contains(&taps) || !small(problem) {
+        if !m.multiplies() || !(2..=MAX_TAPS).contains(&taps) || !small(problem) {
             return None;
         }
         let (rows, channels) = (i64::from(problem.c_out_per_group()), i64::from(problem.c_in_per_group()));
         if volumes.y == 0 || volumes.x == 0 || volumes.w == 0 {
             return None;
         }
-        let split = m.dtype == DType::F32 && !m.mma();
+        let split = m.split();
         // Measured: plain sums are faster where split products would be read with a stride.
         if split && problem.stride != [1, 1] {
             return None;
         }
         let batch = i64::from(problem.b);
         let groups = i64::from(problem.g);
-        let dy = Image::new(m, batch, [groups, rows], plane(problem.output));
-        let x = Image::new(m, 1, [groups, channels], plane(problem.image));
-        let padded = |image: &Image, of: i64| image.planes * row_channels(m.dtype) <= 2 * of;
+        let dy = Image::new(m, batch, [groups, rows], pixels(problem.output));
+        let x = Image::new(m, 1, [groups, channels], pixels(problem.image));
         let fits = dy.bytes() <= MAX_IMAGE && x.bytes() <= MAX_IMAGE;
-        if rows < 16 || channels < 16 || !padded(&dy, rows) || !padded(&x, channels) || !fits {
+        if !fills_planes(m, rows) || !fills_planes(m, channels) || !fits {
             return None;
         }
         let parts = ceil(batch, MAX_IMAGE / x.bytes());
@@ -69,14 +59,8 @@ impl Gradient {
         // Measured: as many blocks as a GPU holds at once, or one a multiprocessor where two would share its first cache.
         let resident = if tile_rows == 128 { 1 } else { 2 };
         let blocks = row_tiles * column_tiles * groups;
-        let wanted = (resident * i64::from(m.target.multiprocessors) / blocks).max(1);
-        let pixels = part * plane(problem.output);
-        let most = (MAX_PARTIAL / (4 * volumes.w * parts)).min(pixels / MIN_RUN).max(1);
-        let step = row_channels(m.dtype);
-        let run = ceil(ceil(pixels, wanted.min(most)), step) * step;
-        let mut gradient = Self { dy, split, rows: tile_rows, row_tiles, column_tiles, part, run, runs: 0 };
-        gradient.runs = gradient.parts().map(|batch| gradient.runs_of(problem, batch)).sum();
-        Some(gradient)
+        let run = run_pixels(m, part * pixels(problem.output), blocks, resident, 4 * volumes.w * parts);
+        Some(Self { dy, split, rows: tile_rows, row_tiles, column_tiles, part, run })
     }
 
     /// Batch items of each part.
@@ -85,18 +69,19 @@ impl Gradient {
         (0..ceil(all, part)).map(move |number| part.min(all - number * part))
     }
 
-    fn runs_of(&self, problem: &Problem, batch: i64) -> i64 {
-        ceil(batch * plane(problem.output), self.run)
+    /// Runs of so many batch items.
+    fn runs_of(&self, batch: i64) -> i64 {
+        ceil(batch * self.dy.pixels, self.run)
     }
 
     /// Runs, whose partial sums are added.
     pub(super) fn runs(&self) -> i64 {
-        self.runs
+        self.parts().map(|batch| self.runs_of(batch)).sum()
     }
 
     fn x(problem: &Problem, m: Machine<'_>, batch: i64) -> Image {
         let channels = [i64::from(problem.g), i64::from(problem.c_in_per_group())];
-        Image::new(m, batch, channels, plane(problem.image))
+        Image::new(m, batch, channels, pixels(problem.image))
     }
 
     /// Bytes of x in the blocked format, and of dy unless another product left it there.
@@ -119,16 +104,16 @@ impl Gradient {
         let to_x = workspace;
         let to_dy = shared.unwrap_or(workspace + Self::x(problem, m, self.part).bytes() as u64);
         if shared.is_none() {
-            launches.push(self.dy.block(m, dy, 0, self.split, to_dy)?);
+            launches.push(self.dy.block(m, dy, 0, to_dy)?);
         }
         let (mut first, mut first_run) = (0, 0);
         for batch in self.parts() {
             let image = Self::x(problem, m, batch);
-            launches.push(image.block(m, x, first, self.split, to_x)?);
+            launches.push(image.block(m, x, first, to_x)?);
             let touched = [self.dy.touched(to_dy, Access::Read), image.touched(to_x, Access::Read), partial];
             launches.push(self.sums(problem, m, &image, [first, first_run], &touched)?);
             first += batch;
-            first_run += self.runs_of(problem, batch);
+            first_run += self.runs_of(batch);
         }
         Some(launches)
     }
@@ -154,7 +139,7 @@ impl Gradient {
         words.word(rows).word(channels).word(x.batch() * oh * ow).word(self.run).word(first_run);
         words.divisor(ow).divisor(oh).divisor(x.planes).divisor(i64::from(problem.kernel[1]));
         words.divisor(self.row_tiles).divisor(self.column_tiles).divisor(groups).word(problem.taps());
-        let blocks = self.row_tiles * self.column_tiles * groups * self.runs_of(problem, x.batch());
+        let blocks = self.row_tiles * self.column_tiles * groups * self.runs_of(x.batch());
         words.word(blocks).finish();
         let [dy, x_at, partial] = touched.map(|touched| touched.address);
         let mut params = Params::new();
@@ -172,9 +157,4 @@ impl Gradient {
         };
         Launch::variant(name, m.dtype, &[], params, touched, geometry)
     }
-}
-
-/// Pixels of a channel.
-fn plane(extents: [i32; 2]) -> i64 {
-    i64::from(extents[0]) * i64::from(extents[1])
 }

@@ -36,17 +36,16 @@ pub(super) struct Filter {
 
 impl Filter {
     /// For tiles of so many channels of the result. Nothing where it would be too large.
-    pub(super) fn new(
-        m: Machine<'_>,
-        channels: &Channels,
-        taps: i64,
-        tile: i64,
-        split: bool,
-    ) -> Option<Self> {
+    pub(super) fn new(m: Machine<'_>, channels: &Channels, taps: i64, tile: i64) -> Option<Self> {
         let chunks = ceil(channels.reduced, CHUNK / m.dtype.size() as i64);
         let padded_rows = ceil(channels.rows, tile) * tile;
         let lines = channels.groups.checked_mul(chunks)?.checked_mul(taps)?.checked_mul(padded_rows)?;
-        (lines < 1 << 24).then_some(Self { padded_rows, chunks, split, bytes: (lines * CHUNK) as u64 })
+        (lines < 1 << 24).then_some(Self {
+            padded_rows,
+            chunks,
+            split: m.split(),
+            bytes: (lines * CHUNK) as u64,
+        })
     }
 
     pub(super) fn touched(&self, workspace: u64, access: Access) -> Touched {
@@ -85,16 +84,14 @@ pub(super) struct Product {
 impl Product {
     /// Nothing where the kernels do not serve, or padding would cost more than they spare.
     pub(super) fn new(problem: &Problem, m: Machine<'_>, channels: &Channels) -> Option<Self> {
-        let float = matches!(m.dtype, DType::F16 | DType::Bf16 | DType::F32);
         let taps = problem.taps();
-        if !float || m.target.capability < (8, 0) || taps > MAX_TAPS || !small(problem) {
+        if !m.multiplies() || taps > MAX_TAPS || !small(problem) {
             return None;
         }
-        let split = m.dtype == DType::F32 && !m.mma();
         let chunk_channels = CHUNK / m.dtype.size() as i64;
         let padded = ceil(channels.reduced, chunk_channels) * chunk_channels;
         let worth = channels.rows >= 16 && channels.reduced > 0 && padded <= 2 * channels.reduced;
-        let filter = worth.then(|| Filter::new(m, channels, taps, ROWS, split))?;
+        let filter = worth.then(|| Filter::new(m, channels, taps, ROWS))?;
         Some(Self { filter: filter? })
     }
 

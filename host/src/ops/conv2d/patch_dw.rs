@@ -3,7 +3,6 @@
 use super::patch_tile::{BN, Classes, MAX_TAPS, Tile, boundary, effort, even, small};
 use super::plan::{Problem, Volumes};
 use super::tiled::{Axis, Machine, ceil, forward_axis};
-use crate::element::DType;
 use crate::launch::{Geometry, Launch, Params, Structure, Touched};
 
 /// The most taps that a block takes.
@@ -50,22 +49,14 @@ impl Gradient {
         let taps = problem.taps();
         let (rows, channels) = (i64::from(problem.c_out_per_group()), i64::from(problem.c_in_per_group()));
         let empty = volumes.y == 0 || volumes.x == 0 || volumes.w == 0;
-        let float = matches!(m.dtype, DType::F16 | DType::Bf16 | DType::F32);
-        let split = m.dtype == DType::F32 && !m.mma();
+        let split = m.split();
         // Measured: plain sums are faster where a patch is read with a stride.
         if split && problem.stride != [1, 1] {
             return None;
         }
         // Split products need room for both parts, so that a warp takes fewer output channels.
         let warp = if split { WARP / 2 } else { WARP };
-        if empty
-            || m.target.capability < (8, 0)
-            || !float
-            || taps > MAX_TAPS
-            || rows < 16
-            || channels < 16
-            || !small(problem)
-        {
+        if empty || !m.multiplies() || taps > MAX_TAPS || rows < 16 || channels < 16 || !small(problem) {
             return None;
         }
         let axes = [forward_axis(problem, 0), forward_axis(problem, 1)];

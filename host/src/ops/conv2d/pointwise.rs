@@ -1,44 +1,27 @@
 //! The launches of 1×1 filters: what `device/src/conv2d_pointwise.rs` and `device/src/conv2d_pointwise_dw.rs` compute,
 //! described in their words.
 
-use super::blocked::{ROW, STEPS, THREADS, row_channels};
+use super::blocked::{ROW, STEPS, THREADS, fills_planes, pixels, row_channels, run_pixels};
 use super::patch;
 use super::patch_tile::{boundary, small};
 use super::plan::{Problem, Volumes};
 use super::tiled::{Channels, Machine, Tensors, ceil};
-use crate::element::DType;
 use crate::launch::{Access, Geometry, Launch, Params, Structure, Touched};
 
 /// Pixels of a tile.
 const PIXELS: i64 = 128;
 
-/// The least pixels of a run: shorter ones would be mostly overhead.
-const MIN_RUN: i64 = 256;
-
-/// The most bytes of partial sums.
-const MAX_PARTIAL: i64 = 12 << 20;
-
 /// Whether a filter is 1×1 and its product one of matrices, which tensor cores serve.
 fn suits(problem: &Problem, m: Machine<'_>) -> bool {
-    let float = matches!(m.dtype, DType::F16 | DType::Bf16 | DType::F32);
-    let padded = |channels: i32| {
-        let step = row_channels(m.dtype);
-        channels >= 16 && ceil(i64::from(channels), step) * step <= 2 * i64::from(channels)
-    };
-    float
-        && m.mma()
+    m.multiplies()
+        && !m.split()
         && problem.taps() == 1
         && problem.stride == [1, 1]
         && problem.pad == [0, 0]
-        && plane(problem) % (16 / m.dtype.size() as i64) == 0
-        && padded(problem.c_in_per_group())
-        && padded(problem.c_out_per_group())
+        && pixels(problem.image) % (16 / m.dtype.size() as i64) == 0
+        && fills_planes(m, problem.c_in_per_group().into())
+        && fills_planes(m, problem.c_out_per_group().into())
         && small(problem)
-}
-
-/// Pixels of a channel.
-fn plane(problem: &Problem) -> i64 {
-    i64::from(problem.image[0]) * i64::from(problem.image[1])
 }
 
 /// Whether vectors lie on their boundary.
@@ -58,15 +41,15 @@ pub(super) struct Product {
 impl Product {
     /// Nothing where the kernels do not serve.
     pub(super) fn new(problem: &Problem, m: Machine<'_>, channels: &Channels) -> Option<Self> {
-        let pixels = i64::from(problem.b) * plane(problem);
-        if pixels == 0 || !suits(problem, m) {
+        let batch_pixels = i64::from(problem.b) * pixels(problem.image);
+        if batch_pixels == 0 || !suits(problem, m) {
             return None;
         }
-        let tiles = ceil(channels.rows, 128) * ceil(pixels, PIXELS) * channels.groups;
+        let tiles = ceil(channels.rows, 128) * ceil(batch_pixels, PIXELS) * channels.groups;
         let few = tiles < i64::from(m.target.multiprocessors);
         let rows = if channels.rows <= 64 || few { 64 } else { 128 };
-        let filter = patch::Filter::new(m, channels, 1, rows, false)?;
-        Some(Self { rows, filter, pixels, plane: plane(problem) })
+        let filter = patch::Filter::new(m, channels, 1, rows)?;
+        Some(Self { rows, filter, pixels: batch_pixels, plane: pixels(problem.image) })
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -122,8 +105,8 @@ pub(super) struct Gradient {
 impl Gradient {
     /// Nothing where the kernels do not serve.
     pub(super) fn new(problem: &Problem, volumes: &Volumes, m: Machine<'_>) -> Option<Self> {
-        let pixels = i64::from(problem.b) * plane(problem);
-        if pixels == 0 || volumes.w == 0 || !suits(problem, m) {
+        let batch_pixels = i64::from(problem.b) * pixels(problem.image);
+        if batch_pixels == 0 || volumes.w == 0 || !suits(problem, m) {
             return None;
         }
         let (out, input) = (i64::from(problem.c_out_per_group()), i64::from(problem.c_in_per_group()));
@@ -132,11 +115,8 @@ impl Gradient {
         let (row_tiles, column_tiles) = (ceil(out, rows), ceil(input, columns));
         // As many blocks as a GPU holds at once.
         let blocks = row_tiles * column_tiles * i64::from(problem.g);
-        let wanted = (3 * i64::from(m.target.multiprocessors) / blocks).max(1);
-        let most = (MAX_PARTIAL / (4 * volumes.w)).min(pixels / MIN_RUN).max(1);
-        let step = row_channels(m.dtype);
-        let run = ceil(ceil(pixels, wanted.min(most)), step) * step;
-        Some(Self { rows, columns, row_tiles, column_tiles, pixels, run })
+        let run = run_pixels(m, batch_pixels, blocks, 3, 4 * volumes.w);
+        Some(Self { rows, columns, row_tiles, column_tiles, pixels: batch_pixels, run })
     }
 
     /// Runs, whose partial sums are added.
@@ -155,11 +135,15 @@ impl Gradient {
         let groups = i64::from(problem.g);
         let parts = self.row_tiles * self.column_tiles * groups * self.runs();
         let mut words = Structure::new();
-        words.long(i64::from(problem.c_out) * plane(problem));
-        words.long(i64::from(problem.c_in) * plane(problem));
+        words.long(i64::from(problem.c_out) * pixels(problem.image));
+        words.long(i64::from(problem.c_in) * pixels(problem.image));
         words.word(i64::from(problem.c_out_per_group())).word(i64::from(problem.c_in_per_group()));
         words.word(self.pixels).word(self.run).word(parts);
-        words.divisor(self.row_tiles).divisor(self.column_tiles).divisor(groups).divisor(plane(problem));
+        words
+            .divisor(self.row_tiles)
+            .divisor(self.column_tiles)
+            .divisor(groups)
+            .divisor(pixels(problem.image));
         words.finish();
         let mut params = Params::new();
         params.pointers(&[dy.address, x.address, partial.address]);

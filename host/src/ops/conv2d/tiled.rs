@@ -58,6 +58,16 @@ impl Machine<'_> {
         }) << 10
     }
 
+    /// Whether tensor cores multiply such elements: f32 as TF32, or [split](Self::split).
+    pub(super) fn multiplies(self) -> bool {
+        self.target.capability >= (8, 0) && matches!(self.dtype, DType::F16 | DType::Bf16 | DType::F32)
+    }
+
+    /// Whether products of f32 are split into those of TF32 parts there.
+    pub(super) fn split(self) -> bool {
+        self.dtype == DType::F32 && !self.mma()
+    }
+
     /// Whether tensor cores serve: their TF32 products are exact for 16-bit floats, and f32 asks for them by name.
     pub(super) fn mma(self) -> bool {
         self.target.capability >= (8, 0) && (self.dtype != DType::F32 || self.math == MathMode::Tf32)
