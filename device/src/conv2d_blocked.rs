@@ -1,4 +1,4 @@
-//! The convolution's forward and dgrad on tensor cores, from an image in the [blocked format](crate::blocked).
+//! The convolution's forward and dgrad on tensor cores, from an image in the [blocked format](crate::conv2d_prepare).
 //!
 //! A block has a tile at a time: channels by pixels of the result, numbered over the whole batch. It walks over the planes of
 //! the reduction, and in each over the taps; a step is a plane's 64 bytes of channels at one tap. `cp.async` brings a
@@ -9,8 +9,8 @@
 //! f32 takes one product of TF32 values, or, split, three of them, as in [`conv2d_patch`](mod@crate::conv2d_patch),
 //! which packs the filter for both.
 
-use crate::blocked::ROW;
 use crate::conv2d_patch::{exchange, four, row_at};
+use crate::conv2d_prepare::ROW;
 use crate::divmod::FastDivmod;
 use crate::gpu::{
     block_idx_x, commit_copies, copy16_async_if, fresh, grid_dim_x, load_matrices, shared_load16,
@@ -323,8 +323,8 @@ impl Bringer {
 /// warp `I` fragments of 16 channels by 32 pixels.
 ///
 /// # Safety
-/// `source` is valid for reads of all planes, as [`conv2d_block_channels`](crate::blocked::conv2d_block_channels) leaves
-/// them, `packed` for the filter as [`conv2d_pack_chunks`](crate::conv2d_patch::conv2d_pack_chunks) leaves it, both on
+/// `source` is valid for reads of all planes, as [`conv2d_prepare`](mod@crate::conv2d_prepare) leaves
+/// them, `packed` for the filter as [`conv2d_prepare`](mod@crate::conv2d_prepare) leaves it, both on
 /// 16-byte boundaries; `out` for the tensor that `product` describes, and overlaps neither. A block has 256 threads and
 /// the shared memory of the tables and the steps.
 #[inline(always)]

@@ -1,4 +1,4 @@
-//! The convolution's wgrad on tensor cores, from dy and x in the [blocked format](crate::blocked).
+//! The convolution's wgrad on tensor cores, from dy and x in the [blocked format](crate::conv2d_prepare).
 //!
 //! A block has a tile of dw at a time, output channels by input channels of some taps, and a run of pixels of the result, numbered
 //! over the whole batch. Columns are counted in planes: those of a group's x at the first tap, then at the next. A step is 64 bytes' worth of elements: so many pixels, whose rows of dy and rows of x that a tap
@@ -7,14 +7,14 @@
 //!
 //! f32 takes one product of TF32 values, or, split, three of them, as in [`conv2d_patch`](mod@crate::conv2d_patch).
 
-use crate::blocked::ROW;
+use crate::conv2d_prepare::ROW;
 use crate::divmod::FastDivmod;
 use crate::gpu::{
     block_idx_x, commit_copies, copy16_async_if, fresh, grid_dim_x, load_matrices, shared_load,
     shared_load16, shared_store16, sync_threads, thread_idx_x, wait_copies,
 };
 use crate::mma::{Factor, FragmentSums, Fragments};
-use crate::num::Num;
+use crate::num::{Num, put};
 
 /// Steps that are on their way or being multiplied.
 const STEPS: u32 = 4;
@@ -80,10 +80,12 @@ pub struct BlockedGradient {
     pub taps: u32,
     /// Parts of the work: tiles of all groups and runs.
     pub parts: u32,
+    /// Whether to add to the sums that another part of the batch left; never for split products.
+    pub accumulate: u32,
 }
 
 /// The most planes of a tile's columns, and the table of them in front of the steps.
-const COLUMN_PLANES: u32 = 16;
+const COLUMN_PLANES: u32 = 8;
 const BUFFERS: u32 = COLUMN_PLANES * 16;
 
 /// A part of the work: a tile and a run.
@@ -271,7 +273,7 @@ unsafe fn load<E: Factor, const I: usize, const J: usize>(
 ///
 /// # Safety
 /// `dy` and `x` are valid for reads of all planes, as
-/// [`conv2d_block_channels`](crate::blocked::conv2d_block_channels) leaves them, on 16-byte boundaries; `partial` for
+/// [`conv2d_prepare`](mod@crate::conv2d_prepare) leaves them, on 16-byte boundaries; `partial` for
 /// writes of all runs' sums, and overlaps neither. A block has 256 threads and the shared memory of the steps.
 #[inline(always)]
 pub unsafe fn blocked_gradient<
@@ -446,8 +448,9 @@ unsafe fn store<E, const I: usize, const J: usize, const COLUMNS: u32, const SPL
                     if SPLIT && !sum.is_finite() {
                         again |= 1 << (i * 2 * J as u32 + j * 2 + e);
                     } else {
+                        let accumulate = if SPLIT { 0 } else { product.accumulate };
                         // SAFETY: by this function's contract.
-                        unsafe { *to.wrapping_add(e as usize) = sum };
+                        unsafe { put(to.wrapping_add(e as usize), sum, accumulate) };
                     }
                 }
                 e += 1;

@@ -16,10 +16,9 @@ use crate::gpu::{
     block_idx_x, commit_copies, copy16_async, fresh, grid_dim_x, load_if, load_matrices, shared_load,
     shared_load16, shared_store, shared_store16, shuffle_xor, sync_threads, thread_idx_x, wait_copies,
 };
-use crate::mma::{Factor, FragmentSums, multiply_split, plain};
+use crate::mma::{Factor, FragmentSums, multiply_split};
 use crate::num::{Num, put};
 use crate::patch::{Field, Patch, Pixel, Place, bring};
-use crate::sweep::for_each_index;
 
 /// Taps that a kernel can have here.
 pub const PATCH_TAPS: u32 = 64;
@@ -297,7 +296,7 @@ unsafe fn fill_tables(product: &PatchProduct, thread: u32) {
 ///
 /// # Safety
 /// `source` and `out` are valid for the tensors that `product` describes, `packed` for the filter as
-/// [`conv2d_pack_chunks`] leaves it, on a 16-byte boundary; out overlaps neither. A block has `512 / I + 128` threads
+/// [`conv2d_prepare`](mod@crate::conv2d_prepare) leaves it, on a 16-byte boundary; out overlaps neither. A block has `512 / I + 128` threads
 /// and the shared memory of the table and the buffers.
 #[inline(always)]
 pub unsafe fn product<E: Factor, const I: usize, const SPLIT: bool>(
@@ -677,70 +676,6 @@ unsafe fn compute_again<E: Num<Acc = f32>, const I: usize>(
     }
 }
 
-/// How a filter is packed: element `[group][chunk][tap][row][channel of the chunk]` is
-/// `filter[group·filter_group + row·filter_row + channel·filter_channel + tap]`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct ChunkPacking {
-    /// Filter elements of a group.
-    pub filter_group: i64,
-    /// Filter elements between rows.
-    pub filter_row: i32,
-    /// Filter elements between channels.
-    pub filter_channel: i32,
-    /// Rows that the filter has.
-    pub rows: u32,
-    /// Channels that the filter has.
-    pub channels: u32,
-    /// Elements of the packed filter.
-    pub len: u32,
-    /// Whether to round to TF32.
-    pub round: u32,
-    /// Divides by padded rows.
-    pub padded_rows: FastDivmod,
-    /// Divides by taps.
-    pub taps: FastDivmod,
-    /// Divides by chunks.
-    pub chunks: FastDivmod,
-}
-
-/// Packs a filter for [`product`].
-///
-/// # Safety
-/// `filter` is valid for reads of the whole filter, `packed` for writes of `packing.len` elements; they do not
-/// overlap.
-#[inline(always)]
-pub unsafe fn conv2d_pack_chunks<E: Num<Acc = f32>>(
-    filter: *mut E,
-    packed: *mut E,
-    packing: ChunkPacking,
-    block: i32,
-) {
-    let chunk_channels = CHUNK / size_of::<E>() as u32;
-    for_each_index(u64::from(packing.len), block, |index| {
-        let (rest, inside) = (index as u32 / chunk_channels, index as u32 % chunk_channels);
-        let (rest, row) = packing.padded_rows.divmod(rest);
-        let (rest, tap) = packing.taps.divmod(rest);
-        let (group, chunk) = packing.chunks.divmod(rest);
-        let channel = chunk * chunk_channels + inside;
-        let offset = i64::from(group) * packing.filter_group
-            + i64::from(row) * i64::from(packing.filter_row)
-            + i64::from(channel) * i64::from(packing.filter_channel)
-            + i64::from(tap);
-        let take = (row < packing.rows) & (channel < packing.channels);
-        // SAFETY: the element lies in the filter; `index < len`, and no other thread has this index.
-        unsafe {
-            let value = load_if(take, filter.wrapping_offset(offset as isize), E::narrow(0.0));
-            // To nearest, ties away from zero, in integers: the conversion instruction needs sm_80.
-            let bits = value.widen().to_bits();
-            let finite = bits & 0x7f80_0000 != 0x7f80_0000;
-            let number = if packing.round != 0 && finite { (bits + 0x1000) & !0x1fff } else { plain(bits) };
-            *packed.add(index as usize) =
-                if size_of::<E>() == 4 { E::narrow(f32::from_bits(number)) } else { value };
-        }
-    });
-}
-
 /// Forward or dgrad.
 ///
 /// # Safety
@@ -780,10 +715,4 @@ entry! { sm_80 f32 conv2d_patch_split {
     constants()
     barriers(5)
     threads(384, 1)
-} }
-
-entry! { single conv2d_pack_chunks {
-    args(filter: *mut E, packed: *mut E)
-    hidden(packing: ChunkPacking)
-    constants(block: i32)
 } }

@@ -4,8 +4,8 @@
 //! reduced channels, 64 bytes of elements a step: `cp.async` brings the step's rows of the packed filter, and its channels
 //! at the tile's pixels, three steps ahead of the products. Vectors of pixels do not reach over the end of a batch item.
 
-use crate::blocked::ROW;
 use crate::conv2d_patch::{exchange, four, row_at};
+use crate::conv2d_prepare::ROW;
 use crate::divmod::FastDivmod;
 use crate::gpu::{
     block_idx_x, commit_copies, copy16_async_if, fresh, grid_dim_x, load_matrices, shared_load, sync_threads,
@@ -192,7 +192,7 @@ impl Tile {
 ///
 /// # Safety
 /// `source` and `out` are valid for the tensors that `product` describes, the source on a 16-byte boundary in every
-/// channel, `packed` for the filter as [`conv2d_pack_chunks`](crate::conv2d_patch::conv2d_pack_chunks) leaves it, on a
+/// channel, `packed` for the filter as [`conv2d_prepare`](mod@crate::conv2d_prepare) leaves it, on a
 /// 16-byte boundary; out overlaps neither. A block has 256 threads and the shared memory of the steps.
 #[inline(always)]
 pub unsafe fn pointwise_product<E: Factor, const I: usize, const ROWS: u32>(

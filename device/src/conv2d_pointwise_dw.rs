@@ -5,8 +5,8 @@
 //! ahead of the products. The runs' partial sums are added in their order by
 //! [`conv2d_dw_reduce`](crate::conv2d_tiled::conv2d_dw_reduce).
 
-use crate::blocked::ROW;
 use crate::conv2d_patch::row_at;
+use crate::conv2d_prepare::ROW;
 use crate::divmod::FastDivmod;
 use crate::gpu::{
     block_idx_x, commit_copies, copy16_async_if, fresh, grid_dim_x, load_matrices, sync_threads,

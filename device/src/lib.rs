@@ -23,7 +23,6 @@
 #[macro_use]
 mod entry;
 
-pub mod blocked;
 pub mod divmod;
 pub mod gpu;
 pub mod map;
@@ -57,6 +56,7 @@ pub mod conv2d_patch;
 pub mod conv2d_patch_dw;
 pub mod conv2d_pointwise;
 pub mod conv2d_pointwise_dw;
+pub mod conv2d_prepare;
 pub mod conv2d_small;
 pub mod conv2d_small_dw;
 pub mod conv2d_tiled;

@@ -1,7 +1,6 @@
 //! What a kernel body may use; `source()` of a kernel compiles against this module.
 
 pub use crate::bias_add::{bias_add_backward, bias_add_forward};
-pub use crate::blocked::*;
 pub use crate::cast::{cast_each, cast_to_bf16, cast_to_f16, cast_to_f32, cast_to_f64};
 pub use crate::channel_cat::{channel_cat_backward, channel_cat_forward};
 pub use crate::constant_pad1d::{constant_pad1d_backward, constant_pad1d_forward};
@@ -19,6 +18,7 @@ pub use crate::conv2d_patch::*;
 pub use crate::conv2d_patch_dw::*;
 pub use crate::conv2d_pointwise::*;
 pub use crate::conv2d_pointwise_dw::*;
+pub use crate::conv2d_prepare::*;
 pub use crate::conv2d_small::*;
 pub use crate::conv2d_small_dw::*;
 pub use crate::conv2d_tiled::*;

@@ -375,19 +375,6 @@ pub static KERNELS: &[KernelInfo] = &[
         ],
     },
     KernelInfo {
-        name: "conv2d_block_channels",
-        family: Family::Single,
-        source: include_str!("conv2d_block_channels/source.rs"),
-        args: &[Param { name: "image", ty: "*mut E" }, Param { name: "blocked", ty: "*mut E" }],
-        hidden: &[Param { name: "blocking", ty: "Blocking" }],
-        constants: &[Constant { name: "block", divisor: false }],
-        modules: &[
-            Module { kind: "f16", target: "sm_80", ptx: include_str!("conv2d_block_channels/f16.ptx") },
-            Module { kind: "bf16", target: "sm_80", ptx: include_str!("conv2d_block_channels/bf16.ptx") },
-            Module { kind: "f32", target: "sm_80", ptx: include_str!("conv2d_block_channels/f32.ptx") },
-        ],
-    },
-    KernelInfo {
         name: "conv2d_blocked_128x128",
         family: Family::Single,
         source: include_str!("conv2d_blocked_128x128/source.rs"),
@@ -729,19 +716,6 @@ pub static KERNELS: &[KernelInfo] = &[
         ],
     },
     KernelInfo {
-        name: "conv2d_pack_chunks",
-        family: Family::Single,
-        source: include_str!("conv2d_pack_chunks/source.rs"),
-        args: &[Param { name: "filter", ty: "*mut E" }, Param { name: "packed", ty: "*mut E" }],
-        hidden: &[Param { name: "packing", ty: "ChunkPacking" }],
-        constants: &[Constant { name: "block", divisor: false }],
-        modules: &[
-            Module { kind: "f16", target: "sm_70", ptx: include_str!("conv2d_pack_chunks/f16.ptx") },
-            Module { kind: "bf16", target: "sm_70", ptx: include_str!("conv2d_pack_chunks/bf16.ptx") },
-            Module { kind: "f32", target: "sm_70", ptx: include_str!("conv2d_pack_chunks/f32.ptx") },
-        ],
-    },
-    KernelInfo {
         name: "conv2d_pack_filter",
         family: Family::Single,
         source: include_str!("conv2d_pack_filter/source.rs"),
@@ -890,6 +864,26 @@ pub static KERNELS: &[KernelInfo] = &[
                 ptx: include_str!("conv2d_pointwise_dw_64x128/bf16.ptx"),
             },
             Module { kind: "f32", target: "sm_80", ptx: include_str!("conv2d_pointwise_dw_64x128/f32.ptx") },
+        ],
+    },
+    KernelInfo {
+        name: "conv2d_prepare",
+        family: Family::Single,
+        source: include_str!("conv2d_prepare/source.rs"),
+        args: &[
+            Param { name: "filter", ty: "*mut E" },
+            Param { name: "packed", ty: "*mut E" },
+            Param { name: "image", ty: "*mut E" },
+            Param { name: "blocked", ty: "*mut E" },
+            Param { name: "other", ty: "*mut E" },
+            Param { name: "other_blocked", ty: "*mut E" },
+        ],
+        hidden: &[Param { name: "preparation", ty: "Preparation" }],
+        constants: &[Constant { name: "block", divisor: false }],
+        modules: &[
+            Module { kind: "f16", target: "sm_80", ptx: include_str!("conv2d_prepare/f16.ptx") },
+            Module { kind: "bf16", target: "sm_80", ptx: include_str!("conv2d_prepare/bf16.ptx") },
+            Module { kind: "f32", target: "sm_80", ptx: include_str!("conv2d_prepare/f32.ptx") },
         ],
     },
     KernelInfo {

@@ -71,36 +71,35 @@ fn small_problems_take_one_launch() {
 #[test]
 fn large_problems_run_on_what_suits_them() {
     let [forward, dx, dw, both] = auto::<half::f16>(LARGE, H200);
-    let block = "conv2d_block_channels";
-    assert_eq!(forward, ["conv2d_pack_chunks", block, "conv2d_blocked_64x128"]);
+    let prepare = "conv2d_prepare";
+    assert_eq!(forward, [prepare, "conv2d_blocked_64x128"]);
     assert_eq!(dx, forward);
-    let sums = [block, "conv2d_blocked_dw_64x128", "conv2d_dw_reduce"];
-    assert_eq!(dw, [&[block], &sums[..]].concat());
-    // Both gradients share dy in the blocked format.
+    let sums = ["conv2d_blocked_dw_64x128", "conv2d_dw_reduce"];
+    assert_eq!(dw, [&[prepare], &sums[..]].concat());
+    // One launch prepares what both gradients read.
     assert_eq!(both, [&dx[..], &sums].concat());
-    let split = "conv2d_blocked_split_64x128";
-    assert_eq!(auto::<f32>(LARGE, H200)[0], ["conv2d_pack_chunks", block, split]);
+    assert_eq!(auto::<f32>(LARGE, H200)[0], [prepare, "conv2d_blocked_split_64x128"]);
     let tf32 = LaunchOptions::new().math(MathMode::Tf32);
     assert_eq!(names::<f32>(LARGE, tf32, H200)[0], forward);
     // What an image in the blocked format would take is bounded: beyond, forward and dgrad have patches, and wgrad has
     // parts of the batch.
     let [forward, _, dw, _] = names::<f32>(STRIDED, tf32, H200);
-    assert_eq!(forward, ["conv2d_pack_chunks", "conv2d_patch"]);
-    let part = [block, "conv2d_blocked_dw_128x128"];
-    assert_eq!(dw, [&[block], &part[..], &part, &["conv2d_dw_reduce"]].concat());
+    assert_eq!(forward, [prepare, "conv2d_patch"]);
+    let part = [prepare, "conv2d_blocked_dw_128x128"];
+    assert_eq!(dw, [&part[..], &part, &["conv2d_dw_reduce"]].concat());
     let huge = Shape([8, 64, 64, 256, 256], [3, 1, 1, 1]);
     let [forward, dx, dw, _] = auto::<half::f16>(huge, H200);
-    assert_eq!(forward, ["conv2d_pack_chunks", "conv2d_patch"]);
+    assert_eq!(forward, [prepare, "conv2d_patch"]);
     assert_eq!(dx, forward);
     assert_eq!(dw, ["conv2d_patch_dw", "conv2d_dw_reduce"]);
     // 1x1 filters.
     let pointwise = Shape([32, 64, 256, 56, 56], [1, 1, 0, 1]);
     let [forward, dx, dw, both] = auto::<half::bf16>(pointwise, H200);
-    assert_eq!(forward, ["conv2d_pack_chunks", "conv2d_pointwise_128"]);
-    assert_eq!(dx, ["conv2d_pack_chunks", "conv2d_pointwise_64"]);
+    assert_eq!(forward, [prepare, "conv2d_pointwise_128"]);
+    assert_eq!(dx, [prepare, "conv2d_pointwise_64"]);
     assert_eq!(dw, ["conv2d_pointwise_dw_128x64", "conv2d_dw_reduce"]);
     assert_eq!(both, [dx, dw].concat());
-    assert_eq!(auto::<f32>(pointwise, H200)[0], ["conv2d_pack_chunks", "conv2d_patch_split"]);
+    assert_eq!(auto::<f32>(pointwise, H200)[0], [prepare, "conv2d_patch_split"]);
     // Without tensor cores that serve.
     assert_eq!(auto::<f32>(LARGE, V100)[2], ["conv2d_dw_runs_64", "conv2d_dw_reduce"]);
     assert_eq!(auto::<f64>(LARGE, H200), [["conv2d_small"]; 4]);
@@ -109,8 +108,8 @@ fn large_problems_run_on_what_suits_them() {
     let [forward, _, _, both] = auto::<f32>(Shape([1, 2, 4, 8, 8], [3, 1, 1, 1]), H200);
     assert_eq!((forward, both), (vec!["conv2d_forward"], vec!["conv2d_small"]));
     // Up to four classes of dgrad share a launch.
-    assert_eq!(auto::<f32>(STRIDED, H200)[1], ["conv2d_pack_chunks", block, "conv2d_blocked_split_128x64"]);
-    let nine = ["conv2d_pack_chunks", "conv2d_patch_split", "conv2d_patch_split", "conv2d_patch_split"];
+    assert_eq!(auto::<f32>(STRIDED, H200)[1], [prepare, "conv2d_blocked_split_128x64"]);
+    let nine = [prepare, "conv2d_patch_split", "conv2d_patch_split", "conv2d_patch_split"];
     assert_eq!(auto::<f32>(THREE, H200)[1], nine);
     assert_eq!(auto::<f32>(DEPTHWISE, H200)[0], ["conv2d_depthwise"]);
     assert_eq!(auto::<f32>(DEPTHWISE, H200)[1], ["conv2d_depthwise"]);

@@ -68,7 +68,7 @@ pub enum Access {
 }
 
 /// How many buffers a launch may touch.
-pub(crate) const MAX_BUFFERS: usize = 5;
+pub(crate) const MAX_BUFFERS: usize = 6;
 
 /// A buffer that a launch touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

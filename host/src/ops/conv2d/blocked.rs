@@ -1,15 +1,11 @@
-//! The launches of forward and dgrad from images in the blocked format: what `device/src/blocked.rs` and
-//! `device/src/conv2d_blocked.rs` compute, described in their words.
+//! The launches of forward and dgrad from images in the blocked format: what
+//! `device/src/conv2d_blocked.rs` computes, described in its words.
 
-use super::patch::{self, CHUNK};
 use super::patch_tile::{MAX_TAPS, boundary, small};
 use super::plan::Problem;
+use super::prepare::{Filter, Image, Preparation, ROW, row_channels};
 use super::tiled::{Axis, Channels, Machine, Tensors, ceil};
-use crate::element::DType;
-use crate::launch::{Access, Geometry, Launch, Params, Structure, Touched};
-
-/// Bytes of a pixel in a plane.
-pub(super) const ROW: i64 = 64;
+use crate::launch::{Access, Geometry, Launch, Params, Structure};
 
 /// Classes of tiles of a launch.
 const CLASSES: usize = 4;
@@ -22,9 +18,6 @@ pub(super) const STEPS: i64 = 4;
 
 /// Threads of a block.
 pub(super) const THREADS: u32 = 256;
-
-/// Threads of a block that sweeps elements.
-const SWEEP: i64 = 256;
 
 /// The most bytes of an image in the blocked format: two of them and the partial sums of wgrad stay below 64 MiB.
 pub(super) const MAX_IMAGE: i64 = 26 << 20;
@@ -55,68 +48,6 @@ pub(super) fn fills_planes(m: Machine<'_>, channels: i64) -> bool {
     channels >= 16 && ceil(channels, step) * step <= 2 * channels
 }
 
-/// Elements of a row.
-pub(super) fn row_channels(dtype: DType) -> i64 {
-    ROW / dtype.size() as i64
-}
-
-/// An image, or a part of a batch, in the blocked format.
-#[derive(Clone, Copy)]
-pub(super) struct Image {
-    batch: i64,
-    groups: i64,
-    channels: i64,
-    /// Pixels of a batch item.
-    pub(super) pixels: i64,
-    /// Planes of a group.
-    pub(super) planes: i64,
-}
-
-impl Image {
-    pub(super) fn new(m: Machine<'_>, batch: i64, [groups, channels]: [i64; 2], pixels: i64) -> Self {
-        Self { batch, groups, channels, pixels, planes: ceil(channels, row_channels(m.dtype)) }
-    }
-
-    pub(super) fn batch(&self) -> i64 {
-        self.batch
-    }
-
-    /// Bytes of a plane.
-    pub(super) fn plane(&self) -> i64 {
-        self.batch * self.pixels * ROW
-    }
-
-    pub(super) fn bytes(&self) -> i64 {
-        self.groups * self.planes * self.plane()
-    }
-
-    pub(super) fn touched(&self, address: u64, access: Access) -> Touched {
-        Touched { name: "workspace", address, bytes: self.bytes() as u64, access }
-    }
-
-    /// The launch that brings batch items from `first` on to the blocked format. Split products take f32 as it is.
-    pub(super) fn block(&self, m: Machine<'_>, mut from: Touched, first: i64, to: u64) -> Option<Launch> {
-        let image = self.groups * self.channels * self.pixels;
-        let element = m.dtype.size() as u64;
-        from.address += (first * image) as u64 * element;
-        from.bytes = (self.batch * image) as u64 * element;
-        let wide = boundary(m, from);
-        let wide = [4, 2].into_iter().find(|n| *n <= wide && self.pixels % n == 0).unwrap_or(1);
-        let along = self.pixels / wide;
-        let reads = self.groups * self.planes * self.batch * along;
-        let mut words = Structure::new();
-        words.long(image).word(self.pixels).word(self.channels).word(wide);
-        words.word(i64::from(m.dtype == DType::F32 && !m.split())).word(reads);
-        words.divisor(along).divisor(self.batch).divisor(self.planes).finish();
-        let mut params = Params::new();
-        params.pointers(&[from.address, to]);
-        params.structure(&words);
-        let touched = [from, self.touched(to, Access::Write)];
-        let geometry = Geometry::tiles(ceil(reads * 4, SWEEP) as u64, SWEEP as u64);
-        Launch::variant("conv2d_block_channels", m.dtype, &[SWEEP as i32], params, &touched, geometry)
-    }
-}
-
 /// A block's tile: channels by pixels of the result, and the kernel that has it.
 struct Variant {
     name: &'static str,
@@ -140,7 +71,7 @@ const SPLIT_VARIANTS: [Variant; 2] = [
 /// How forward or dgrad runs.
 pub(super) struct Product {
     variant: &'static Variant,
-    filter: patch::Filter,
+    filter: Filter,
     image: Image,
 }
 
@@ -185,7 +116,7 @@ impl Product {
         };
         let variants: &'static [Variant] = if m.split() { &SPLIT_VARIANTS } else { &VARIANTS };
         let variant = variants.iter().min_by_key(cost)?;
-        let filter = patch::Filter::new(m, channels, taps, variant.rows)?;
+        let filter = Filter::new(m, channels, taps, variant.rows)?;
         Some(Self { variant, filter, image })
     }
 
@@ -199,8 +130,8 @@ impl Product {
         workspace + self.filter.bytes
     }
 
-    /// The launches that bring the filter and the image to `workspace`, and the product's.
-    pub(super) fn launches(
+    /// The product's launch, for which the filter and the image are prepared in `workspace`.
+    pub(super) fn launch(
         &self,
         m: Machine<'_>,
         classes: impl Iterator<Item = [Axis; 2]> + Clone,
@@ -208,13 +139,13 @@ impl Product {
         taps: i64,
         tensors: &Tensors<'_>,
         workspace: u64,
-    ) -> Option<Vec<Launch>> {
+        preparation: &mut Preparation,
+    ) -> Option<Launch> {
         let [from, filter, _] = *tensors.touched;
-        let at = self.image(workspace);
-        let first = self.filter.pack(m, channels, taps, filter, workspace)?;
-        let second = self.image.block(m, from, 0, at)?;
-        let third = self.product(m, classes, channels, taps, tensors, workspace)?;
-        Some(vec![first, second, third])
+        let launch = self.product(m, classes, channels, taps, tensors, workspace)?;
+        preparation.filter(self.filter.pack(m, channels, taps, filter, workspace));
+        preparation.image(self.image.block(m, from, 0, self.image(workspace)));
+        Some(launch)
     }
 
     fn product(
@@ -227,7 +158,7 @@ impl Product {
         workspace: u64,
     ) -> Option<Launch> {
         let [_, _, out] = *tensors.touched;
-        let batch = self.image.batch;
+        let batch = self.image.batch();
         let classes: Vec<_> = classes.filter(|[y, x]| y.pixels * x.pixels > 0).collect();
         let &[y, x] = classes.first()?;
         let count = classes.len() as i64;
@@ -284,5 +215,3 @@ impl Product {
         Launch::variant(self.variant.name, m.dtype, &[], params, &touched, geometry)
     }
 }
-
-const _: () = assert!(CHUNK == ROW, "filters are packed for rows");

@@ -1,9 +1,10 @@
 //! The launches of wgrad from dy and x in the blocked format: what `device/src/conv2d_blocked_dw.rs` computes, described
 //! in its words.
 
-use super::blocked::{Image, MAX_IMAGE, ROW, STEPS, THREADS, fills_planes, pixels, row_channels, run_pixels};
+use super::blocked::{MAX_IMAGE, STEPS, THREADS, fills_planes, pixels, run_pixels};
 use super::patch_tile::{MAX_TAPS, small};
 use super::plan::{Problem, Volumes};
+use super::prepare::{Image, Preparation, ROW, row_channels};
 use super::tiled::{Machine, ceil};
 use crate::launch::{Access, Geometry, Launch, Params, Structure, Touched};
 
@@ -11,7 +12,7 @@ use crate::launch::{Access, Geometry, Launch, Params, Structure, Touched};
 const COLUMNS: i64 = 128;
 
 /// Bytes of the table of columns.
-const TABLE: i64 = 16 * 16;
+const TABLE: i64 = 8 * 16;
 
 /// How wgrad runs.
 pub(super) struct Gradient {
@@ -59,7 +60,8 @@ impl Gradient {
         // Measured: as many blocks as a GPU holds at once, or one a multiprocessor where two would share its first cache.
         let resident = if tile_rows == 128 { 1 } else { 2 };
         let blocks = row_tiles * column_tiles * groups;
-        let run = run_pixels(m, part * pixels(problem.output), blocks, resident, 4 * volumes.w * parts);
+        let sums = 4 * volumes.w * if split { parts } else { 1 };
+        let run = run_pixels(m, part * pixels(problem.output), blocks, resident, sums);
         Some(Self { dy, split, rows: tile_rows, row_tiles, column_tiles, part, run })
     }
 
@@ -74,9 +76,10 @@ impl Gradient {
         ceil(batch * self.dy.pixels, self.run)
     }
 
-    /// Runs, whose partial sums are added.
+    /// Runs, whose partial sums are added. Parts add theirs to those of the part before, but for split products, which
+    /// would be short of registers.
     pub(super) fn runs(&self) -> i64 {
-        self.parts().map(|batch| self.runs_of(batch)).sum()
+        if self.split { self.parts().map(|batch| self.runs_of(batch)).sum() } else { self.runs_of(self.part) }
     }
 
     fn x(problem: &Problem, m: Machine<'_>, batch: i64) -> Image {
@@ -89,8 +92,9 @@ impl Gradient {
         Self::x(problem, m, self.part).bytes() + if shared { 0 } else { self.dy.bytes() }
     }
 
-    /// The launches that leave the partial sums in `partial`. `touched` are dy and x; `shared` says where another product
-    /// left dy in the blocked format, and `workspace` has [`bytes`](Self::bytes).
+    /// The launches that leave the partial sums in `partial`, for which dy and the first part of x are prepared. `touched` are
+    /// dy and x; `shared` says where another product has dy in the blocked format, and `workspace` has
+    /// [`bytes`](Self::bytes).
     pub(super) fn launches(
         &self,
         problem: &Problem,
@@ -99,21 +103,30 @@ impl Gradient {
         shared: Option<u64>,
         workspace: u64,
         partial: Touched,
+        preparation: &mut Preparation,
     ) -> Option<Vec<Launch>> {
         let mut launches = Vec::new();
         let to_x = workspace;
         let to_dy = shared.unwrap_or(workspace + Self::x(problem, m, self.part).bytes() as u64);
-        if shared.is_none() {
-            launches.push(self.dy.block(m, dy, 0, to_dy)?);
-        }
         let (mut first, mut first_run) = (0, 0);
         for batch in self.parts() {
             let image = Self::x(problem, m, batch);
-            launches.push(image.block(m, x, first, to_x)?);
+            let block = image.block(m, x, first, to_x);
             let touched = [self.dy.touched(to_dy, Access::Read), image.touched(to_x, Access::Read), partial];
-            launches.push(self.sums(problem, m, &image, [first, first_run], &touched)?);
+            let sums = self.sums(problem, m, &image, [first, first_run], &touched)?;
+            if first == 0 {
+                preparation.image(block);
+            } else {
+                let mut more = Preparation::new();
+                more.image(block);
+                launches.extend(more.launch(m));
+            }
+            launches.push(sums);
             first += batch;
-            first_run += self.runs_of(batch);
+            first_run += if self.split { self.runs_of(batch) } else { 0 };
+        }
+        if shared.is_none() {
+            preparation.image(self.dy.block(m, dy, 0, to_dy));
         }
         Some(launches)
     }
@@ -136,11 +149,12 @@ impl Gradient {
         words.word(self.dy.plane()).word(x.plane()).word(self.dy.planes);
         words.word(i64::from(problem.image[0])).word(i64::from(problem.image[1]));
         words.word(pad_h).word(pad_w).word(stride_h).word(stride_w);
-        words.word(rows).word(channels).word(x.batch() * oh * ow).word(self.run).word(first_run);
+        words.word(rows).word(channels).word(x.batch() * oh * ow).word(self.run);
+        words.word(first_run);
         words.divisor(ow).divisor(oh).divisor(x.planes).divisor(i64::from(problem.kernel[1]));
         words.divisor(self.row_tiles).divisor(self.column_tiles).divisor(groups).word(problem.taps());
         let blocks = self.row_tiles * self.column_tiles * groups * self.runs_of(x.batch());
-        words.word(blocks).finish();
+        words.word(blocks).word(i64::from(first > 0 && !self.split)).finish();
         let [dy, x_at, partial] = touched.map(|touched| touched.address);
         let mut params = Params::new();
         params.pointers(&[dy + (first * oh * ow * ROW) as u64, x_at, partial]);

@@ -12,6 +12,7 @@ mod patch_dw;
 mod patch_tile;
 mod plan;
 mod pointwise;
+mod prepare;
 mod reference;
 mod small;
 mod tiled;

@@ -2,17 +2,14 @@
 
 use super::patch_tile::{BN, CLASSES, Classes, MAX_TAPS, Tile, boundary, small};
 use super::plan::Problem;
+use super::prepare::{Filter, ROW, row_channels};
 use super::tiled::{Axis, Channels, Machine, Tensors, ceil};
-use crate::element::DType;
-use crate::launch::{Access, Geometry, Launch, Params, Structure, Touched};
+use crate::launch::{Access, Geometry, Launch, Params, Structure};
 
 /// Channels of a block's tile, and its threads.
 const ROWS: i64 = 64;
 const THREADS: u32 = 256;
 const SPLIT_THREADS: u32 = 384;
-
-/// Bytes of a chunk of channels.
-pub(super) const CHUNK: i64 = 64;
 
 /// Bytes of the tables of taps and of classes.
 const TABLE: i64 = MAX_TAPS * 8 + CLASSES as i64 * 32;
@@ -22,59 +19,6 @@ const ROUND: i64 = 9;
 
 /// The most shared memory of a block, so that a large multiprocessor has room for two.
 const SHARED: i64 = 112 << 10;
-
-/// Threads of a block that sweeps elements.
-const SWEEP: i64 = 256;
-
-/// A filter packed in chunks of channels, tap by tap.
-pub(super) struct Filter {
-    pub(super) padded_rows: i64,
-    chunks: i64,
-    split: bool,
-    pub(super) bytes: u64,
-}
-
-impl Filter {
-    /// For tiles of so many channels of the result. Nothing where it would be too large.
-    pub(super) fn new(m: Machine<'_>, channels: &Channels, taps: i64, tile: i64) -> Option<Self> {
-        let chunks = ceil(channels.reduced, CHUNK / m.dtype.size() as i64);
-        let padded_rows = ceil(channels.rows, tile) * tile;
-        let lines = channels.groups.checked_mul(chunks)?.checked_mul(taps)?.checked_mul(padded_rows)?;
-        (lines < 1 << 24).then_some(Self {
-            padded_rows,
-            chunks,
-            split: m.split(),
-            bytes: (lines * CHUNK) as u64,
-        })
-    }
-
-    pub(super) fn touched(&self, workspace: u64, access: Access) -> Touched {
-        Touched { name: "workspace", address: workspace, bytes: self.bytes, access }
-    }
-
-    /// The launch that packs the filter to `workspace`.
-    pub(super) fn pack(
-        &self,
-        m: Machine<'_>,
-        channels: &Channels,
-        taps: i64,
-        filter: Touched,
-        workspace: u64,
-    ) -> Option<Launch> {
-        let len = self.bytes as i64 / m.dtype.size() as i64;
-        let mut words = Structure::new();
-        words.long(channels.filter_group).word(channels.filter_row).word(channels.filter_channel);
-        words.word(channels.rows).word(channels.reduced).word(len);
-        words.word(i64::from(m.dtype == DType::F32 && !self.split));
-        words.divisor(self.padded_rows).divisor(taps).divisor(self.chunks).finish();
-        let mut params = Params::new();
-        params.pointers(&[filter.address, workspace]);
-        params.structure(&words);
-        let touched = [filter, self.touched(workspace, Access::Write)];
-        let geometry = Geometry::tiles(ceil(len, SWEEP) as u64, SWEEP as u64);
-        Launch::variant("conv2d_pack_chunks", m.dtype, &[SWEEP as i32], params, &touched, geometry)
-    }
-}
 
 /// How forward or dgrad runs.
 pub(super) struct Product {
@@ -88,7 +32,7 @@ impl Product {
         if !m.multiplies() || taps > MAX_TAPS || !small(problem) {
             return None;
         }
-        let chunk_channels = CHUNK / m.dtype.size() as i64;
+        let chunk_channels = row_channels(m.dtype);
         let padded = ceil(channels.reduced, chunk_channels) * chunk_channels;
         let worth = channels.rows >= 16 && channels.reduced > 0 && padded <= 2 * channels.reduced;
         let filter = worth.then(|| Filter::new(m, channels, taps, ROWS))?;
@@ -97,7 +41,7 @@ impl Product {
 
     /// Shared memory with so many chunks and taps a round.
     fn shared_bytes(tile: &Tile, chunks: i64, taps: i64) -> i64 {
-        ceil(TABLE + tile.reads() * 16, CHUNK) * CHUNK + 2 * chunks * CHUNK * (taps * ROWS + tile.entries())
+        ceil(TABLE + tile.reads() * 16, ROW) * ROW + 2 * chunks * ROW * (taps * ROWS + tile.entries())
     }
 
     /// The launch of up to [`CLASSES`] classes; `Ok` without one when their result is empty, `Err` when they have no

@@ -1,10 +1,10 @@
 //! The launches of 1×1 filters: what `device/src/conv2d_pointwise.rs` and `device/src/conv2d_pointwise_dw.rs` compute,
 //! described in their words.
 
-use super::blocked::{ROW, STEPS, THREADS, fills_planes, pixels, row_channels, run_pixels};
-use super::patch;
+use super::blocked::{STEPS, THREADS, fills_planes, pixels, run_pixels};
 use super::patch_tile::{boundary, small};
 use super::plan::{Problem, Volumes};
+use super::prepare::{Filter, Preparation, ROW, row_channels};
 use super::tiled::{Channels, Machine, Tensors, ceil};
 use crate::launch::{Access, Geometry, Launch, Params, Structure, Touched};
 
@@ -33,7 +33,7 @@ pub(super) fn aligned(touched: &[Touched]) -> bool {
 pub(super) struct Product {
     /// Channels of a tile.
     rows: i64,
-    filter: patch::Filter,
+    filter: Filter,
     pixels: i64,
     plane: i64,
 }
@@ -48,7 +48,7 @@ impl Product {
         let tiles = ceil(channels.rows, 128) * ceil(batch_pixels, PIXELS) * channels.groups;
         let few = tiles < i64::from(m.target.multiprocessors);
         let rows = if channels.rows <= 64 || few { 64 } else { 128 };
-        let filter = patch::Filter::new(m, channels, 1, rows)?;
+        let filter = Filter::new(m, channels, 1, rows)?;
         Some(Self { rows, filter, pixels: batch_pixels, plane: pixels(problem.image) })
     }
 
@@ -56,16 +56,17 @@ impl Product {
         self.filter.bytes
     }
 
-    /// The launches that pack the filter to `workspace`, and the product's.
-    pub(super) fn launches(
+    /// The product's launch, for which the filter is prepared in `workspace`.
+    pub(super) fn launch(
         &self,
         m: Machine<'_>,
         channels: &Channels,
         tensors: &Tensors<'_>,
         workspace: u64,
-    ) -> Option<Vec<Launch>> {
+        preparation: &mut Preparation,
+    ) -> Option<Launch> {
         let [from, filter, out] = *tensors.touched;
-        let pack = self.filter.pack(m, channels, 1, filter, workspace)?;
+        preparation.filter(self.filter.pack(m, channels, 1, filter, workspace));
         let together = boundary(m, out) == 4 && !tensors.accumulate;
         let (row_tiles, pixel_tiles) = (ceil(channels.rows, self.rows), ceil(self.pixels, PIXELS));
         let tiles = row_tiles * pixel_tiles * channels.groups;
@@ -86,7 +87,7 @@ impl Product {
             shared_bytes: (STEPS * (self.rows + PIXELS) * ROW) as u32,
         };
         let name = if self.rows == 64 { "conv2d_pointwise_64" } else { "conv2d_pointwise_128" };
-        Some(vec![pack, Launch::variant(name, m.dtype, &[], params, &touched, geometry)?])
+        Launch::variant(name, m.dtype, &[], params, &touched, geometry)
     }
 }
 

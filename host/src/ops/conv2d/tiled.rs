@@ -9,6 +9,7 @@ use super::patch_dw;
 use super::patch_tile::CLASSES;
 use super::plan::{Problem, Volumes};
 use super::pointwise;
+use super::prepare::Preparation;
 use crate::element::DType;
 use crate::kernel::MathMode;
 use crate::launch::{Access, Geometry, Launch, Params, Structure, Target, Touched};
@@ -354,13 +355,15 @@ pub(super) fn forward(
     m: Machine<'_>,
     touched: [Touched; 3],
     workspace: Option<u64>,
+    preparation: &mut Preparation,
 ) -> Option<Vec<Launch>> {
     if !suits(problem, m.dtype, problem.c_out_per_group()) {
         return None;
     }
     let out = problem.output.map(i64::from);
     let tensors = Tensors { touched: &touched, out, accumulate: false };
-    products(problem, m, &Channels::forward(problem), forward_axes(problem), &tensors, workspace)
+    let channels = Channels::forward(problem);
+    products(problem, m, &channels, forward_axes(problem), &tensors, workspace, preparation)
 }
 
 /// How a product reads its filter.
@@ -410,6 +413,7 @@ fn products(
     axes: impl Iterator<Item = [Axis; 2]> + Clone,
     tensors: &Tensors<'_>,
     workspace: Option<u64>,
+    preparation: &mut Preparation,
 ) -> Option<Vec<Launch>> {
     let taps = problem.taps();
     let aligned = pointwise::aligned(&tensors.touched[..1]);
@@ -417,33 +421,40 @@ fn products(
         .and_then(|at| Filter::new(problem, m, channels, axes.clone(), aligned).map(|filter| (filter, at)));
     let mut launches = Vec::new();
     match &filter {
-        Some((Filter::Pointwise(product), at)) => return product.launches(m, channels, tensors, *at),
+        Some((Filter::Pointwise(product), at)) => {
+            launches.push(product.launch(m, channels, tensors, *at, preparation)?);
+        }
         Some((Filter::Blocked(product), at)) => {
-            return product.launches(m, axes, channels, taps, tensors, *at);
+            launches.push(product.launch(m, axes, channels, taps, tensors, *at, preparation)?);
         }
         Some((Filter::Chunks(product), at)) => {
-            launches.push(product.filter.pack(m, channels, taps, tensors.touched[1], *at)?);
             let classes: Vec<_> = axes.clone().collect();
             for classes in classes.chunks(CLASSES) {
                 match product.launch(m, problem.b, classes, channels, taps, tensors, *at) {
                     Ok(launch) => launches.extend(launch),
-                    Err(NoTile) => return products(problem, m, channels, axes, tensors, None),
+                    Err(NoTile) => return products(problem, m, channels, axes, tensors, None, preparation),
                 }
+            }
+            if !launches.is_empty() {
+                preparation.filter(product.filter.pack(m, channels, taps, tensors.touched[1], *at));
             }
         }
         Some((Filter::Taps(packed), at)) => {
-            launches.push(packed.launch(m, channels, taps, tensors.touched[1], *at)?);
+            let pack = packed.launch(m, channels, taps, tensors.touched[1], *at)?;
             let packed = Some((packed, *at));
             launches
                 .extend(axes.filter_map(|axes| gather(m, problem.b, axes, channels, packed, taps, tensors)));
+            // A result without elements needs no filter either.
+            if !launches.is_empty() {
+                launches.insert(0, pack);
+            }
         }
         None => {
             launches
                 .extend(axes.filter_map(|axes| gather(m, problem.b, axes, channels, None, taps, tensors)));
         }
     }
-    // A result without elements needs no filter either.
-    Some(if launches.len() <= usize::from(filter.is_some()) { Vec::new() } else { launches })
+    Some(launches)
 }
 
 /// One axis of dgrad for the positions whose padded coordinate leaves `residue` when divided by the stride.
@@ -475,6 +486,7 @@ pub(super) fn input_gradient(
     touched: [Touched; 3],
     accumulate: bool,
     workspace: Option<u64>,
+    preparation: &mut Preparation,
 ) -> Option<Vec<Launch>> {
     // Beyond this, so many small launches would cost more than they spare.
     const MAX_CLASSES: i64 = 16;
@@ -483,7 +495,8 @@ pub(super) fn input_gradient(
         return None;
     }
     let tensors = Tensors { touched: &touched, out: problem.image.map(i64::from), accumulate };
-    products(problem, m, &Channels::input_gradient(problem), residue_axes(problem), &tensors, workspace)
+    let channels = Channels::input_gradient(problem);
+    products(problem, m, &channels, residue_axes(problem), &tensors, workspace, preparation)
 }
 
 /// How wgrad's reduction is split.
@@ -596,9 +609,10 @@ impl WeightGradient {
         accumulate: bool,
         shared: Option<u64>,
         workspace: u64,
+        preparation: &mut Preparation,
     ) -> Option<Vec<Launch>> {
         if let Some(gradient) = self.unaligned.as_ref().filter(|_| !pointwise::aligned(&[dy, x])) {
-            return gradient.launches(problem, m, [dy, x, dw], accumulate, shared, workspace);
+            return gradient.launches(problem, m, [dy, x, dw], accumulate, shared, workspace, preparation);
         }
         let bytes = (self.runs() * self.volume * 4) as u64;
         let partial = |access| Touched { name: "workspace", address: workspace, bytes, access };
@@ -608,7 +622,7 @@ impl WeightGradient {
             Way::Few(gradient) => vec![gradient.launch(problem, m, from, to)?],
             Way::Pointwise(gradient) => vec![gradient.launch(problem, m, from, to)?],
             Way::Blocked(gradient) => {
-                gradient.launches(problem, m, from, shared, workspace + self.partial(), to)?
+                gradient.launches(problem, m, from, shared, workspace + self.partial(), to, preparation)?
             }
             Way::Patches(gradient) => vec![gradient.launch(problem, m, from, to)?],
             Way::Tiles(runs) => vec![run_sums(problem, m, runs, from, to)?],

@@ -4,6 +4,7 @@
 use super::depthwise;
 use super::few;
 use super::plan::{Problem, problem};
+use super::prepare::Preparation;
 use super::small::{self, Part};
 use super::tiled::{self, Machine, WeightGradient};
 use super::{Conv2dBackward, Conv2dBackwardDw, Conv2dBackwardDx, Conv2dForward};
@@ -69,6 +70,7 @@ fn dgrad(
     m: Machine<'_>,
     options: &LaunchOptions<'_>,
     portable: &Launch,
+    preparation: &mut Preparation,
 ) -> Option<Vec<Launch>> {
     let touched = touched(portable, ["dy", "w", "dx"]);
     let special = depthwise::input_gradient(problem, m, touched, options.accumulate);
@@ -78,7 +80,7 @@ fn dgrad(
     }
     let bytes = tiled::input_gradient_workspace(problem, m);
     let workspace = workspace(options, 0, bytes).filter(|_| bytes > 0);
-    tiled::input_gradient(problem, m, touched, options.accumulate, workspace)
+    tiled::input_gradient(problem, m, touched, options.accumulate, workspace, preparation)
 }
 
 /// wgrad, whose workspace lies behind `used` bytes. `shared` says where dgrad left dy in the blocked format.
@@ -89,11 +91,12 @@ fn wgrad(
     used: u64,
     shared: Option<u64>,
     portable: &Launch,
+    preparation: &mut Preparation,
 ) -> Option<Vec<Launch>> {
     let touched = touched(portable, ["dy", "x", "dw"]);
     let gradient = WeightGradient::new(problem, m, shared.is_some())?;
     let workspace = workspace(options, used, gradient.bytes())?;
-    gradient.launches(problem, m, touched, options.accumulate, shared, workspace)
+    gradient.launches(problem, m, touched, options.accumulate, shared, workspace, preparation)
 }
 
 pub(super) fn forward_workspace<D: Num>(
@@ -133,7 +136,9 @@ pub(super) fn forward<D: Num>(
     }
     let bytes = tiled::forward_workspace(&problem, m);
     let workspace = workspace(options, 0, bytes).filter(|_| bytes > 0);
-    tiled::forward(&problem, m, touched, workspace)
+    let mut preparation = Preparation::new();
+    let launches = tiled::forward(&problem, m, touched, workspace, &mut preparation)?;
+    Some(preparation.in_front_of(m, launches))
 }
 
 /// Both products' bytes; dgrad's are rounded up to keep wgrad's on a boundary.
@@ -172,10 +177,11 @@ pub(super) fn backward<D: Num>(
         Way::Large => {}
     }
     let used = tiled::input_gradient_workspace(&problem, m).next_multiple_of(256);
-    let left = dgrad(&problem, m, options, portable);
+    let mut preparation = Preparation::new();
+    let left = dgrad(&problem, m, options, portable, &mut preparation);
     let shared = tiled::blocked_dy(&problem, m)
         .and_then(|offset| workspace(options, 0, used).map(|workspace| workspace + offset));
-    let right = wgrad(&problem, m, options, used, shared, portable);
+    let right = wgrad(&problem, m, options, used, shared, portable, &mut preparation);
     if left.is_none() && right.is_none() {
         return None;
     }
@@ -193,7 +199,7 @@ pub(super) fn backward<D: Num>(
         let alone = Conv2dBackwardDw::<D>::try_new(kh, kw, sh, sw, ph, pw, g, block).ok()?;
         launches.push(alone.prepare(&(dy, x, dw, b, c_in, c_out, h, wd, oh, ow), options).ok()?);
     }
-    Some(launches)
+    Some(preparation.in_front_of(m, launches))
 }
 
 pub(super) fn backward_dx_workspace<D: Num>(
@@ -226,7 +232,9 @@ pub(super) fn backward_dx<D: Num>(
         Way::Portable => return None,
         Way::Large => {}
     }
-    dgrad(&problem, m, options, portable)
+    let mut preparation = Preparation::new();
+    let launches = dgrad(&problem, m, options, portable, &mut preparation)?;
+    Some(preparation.in_front_of(m, launches))
 }
 
 pub(super) fn backward_dw_workspace<D: Num>(
@@ -259,5 +267,7 @@ pub(super) fn backward_dw<D: Num>(
         Way::Portable => return None,
         Way::Large => {}
     }
-    wgrad(&problem, m, options, 0, None, portable)
+    let mut preparation = Preparation::new();
+    let launches = wgrad(&problem, m, options, 0, None, portable, &mut preparation)?;
+    Some(preparation.in_front_of(m, launches))
 }
