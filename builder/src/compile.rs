@@ -53,7 +53,7 @@ pub fn flags(target: &Target) -> Vec<String> {
             // ptxas unrolls loops over holes itself, once their bound is a number.
             "-Cllvm-args=-unroll-runtime=false",
             // Accumulator arrays stay in registers only where every loop over them is unrolled.
-            "-Cllvm-args=-unroll-threshold=3000",
+            "-Cllvm-args=-unroll-threshold=8000",
             // Packed narrow reductions keep ptxas from unrolling.
             "-Cno-vectorize-loops",
             "-Cno-vectorize-slp",

@@ -28,11 +28,14 @@ pub const BLOCKED_CLASSES: usize = 4;
 /// Steps that are on their way or being multiplied.
 const STEPS: u32 = 4;
 
-/// Warps of a block.
-const WARPS: u32 = 8;
+/// The most pixels of a tile.
+const MOST_PIXELS: usize = 128;
 
-/// Pixels of a warp.
-const WARP_PIXELS: u32 = 32;
+/// Threads of a block: few, so that each has many sums, for which shared memory is read less often.
+const THREADS: u32 = 128;
+
+/// Rows of the filter or pixels that a block brings at a time, in four parts each.
+const LINES: u32 = THREADS / 4;
 
 /// Where the table of classes lies, behind the table of taps, and the bytes of a class; then the steps.
 const CLASSES: u32 = BLOCKED_TAPS * 16;
@@ -235,11 +238,12 @@ unsafe fn fill_tables(product: &BlockedProduct, thread: u32) {
     }
 }
 
-/// What a thread brings in every step: a 16-byte part of up to two rows of the filter and of up to two pixels.
+/// What a thread brings in every step: a 16-byte part of some rows of the filter and of some pixels, of which a block
+/// brings [`LINES`] at a time.
 #[derive(Clone, Copy)]
 struct Bringer {
     /// Row and column that the pixels meet with tap 0, 16 bits each, and their bytes of the group's first plane.
-    met: [(i32, u32); 2],
+    met: [(i32, u32); MOST_PIXELS / LINES as usize],
     /// Bytes of the filter from its start.
     filter: u32,
     /// Where the step's tap lies in the table, and above that the plane of its group.
@@ -253,7 +257,7 @@ impl Bringer {
         let thread = fresh(thread_idx_x());
         let (line, quarter) = (thread / 4, thread % 4);
         let met = |u: u32| {
-            let pixel = tile.first_pixel + line + 64 * u;
+            let pixel = tile.first_pixel + line + LINES * u;
             let (n, y, x) = field.place(pixel);
             let row = field.start[0] + y as i32 * product.step_h;
             let column = field.start[1] + x as i32 * product.step_w;
@@ -267,7 +271,7 @@ impl Bringer {
         };
         let first = tile.group * product.planes * product.filter_taps * product.padded_rows + tile.first_row;
         Self {
-            met: [met(0), if PIXELS > 64 { met(1) } else { (0, 0) }],
+            met: [0, 1, 2, 3].map(|u| if u * LINES < PIXELS { met(u) } else { (0, 0) }),
             filter: (first + line) * ROW + quarter * 16,
             step: field.first_tap * 16,
         }
@@ -296,22 +300,22 @@ impl Bringer {
             let plane = self.step / NEXT_PLANE;
             let distance = (row as i32 * product.w + column as i32) as u32 * ROW + plane * product.plane;
             let mut u = 0;
-            while u < PIXELS / 64 {
+            while u < PIXELS / LINES {
                 let (place, at) = self.met[u as usize];
                 let (h, w) = (place >> 16, (place << 16) >> 16);
                 let inside = (h.wrapping_add(row as i32) as u32) < product.h as u32;
                 let take = some & inside & ((w.wrapping_add(column as i32) as u32) < product.w as u32);
                 let at = at.wrapping_add(distance);
-                let to = to_pixels + u * 64 * ROW;
+                let to = to_pixels + u * LINES * ROW;
                 copy16_async_if::<true>(take, to, source.wrapping_add(at as usize));
                 u += 1;
             }
             let plane = plane * product.filter_taps * product.padded_rows * ROW;
             let from = packed.wrapping_add((self.filter + plane + filter) as usize);
             u = 0;
-            while u < ROWS / 64 {
-                let to = to_filter + u * 64 * ROW;
-                copy16_async_if::<false>(some, to, from.wrapping_add((u * 64 * ROW) as usize));
+            while u < ROWS / LINES {
+                let to = to_filter + u * LINES * ROW;
+                copy16_async_if::<false>(some, to, from.wrapping_add((u * LINES * ROW) as usize));
                 u += 1;
             }
             self.step = self.step / NEXT_PLANE * NEXT_PLANE + next;
@@ -320,17 +324,18 @@ impl Bringer {
 }
 
 /// Forward, or up to four residue classes of dgrad, of which a block has a tile of `ROWS` channels by `PIXELS` pixels: a
-/// warp `I` fragments of 16 channels by 32 pixels.
+/// warp `I` fragments of 16 channels by `J` of 8 pixels.
 ///
 /// # Safety
 /// `source` is valid for reads of all planes, as [`conv2d_prepare`](mod@crate::conv2d_prepare) leaves
 /// them, `packed` for the filter as [`conv2d_prepare`](mod@crate::conv2d_prepare) leaves it, both on
-/// 16-byte boundaries; `out` for the tensor that `product` describes, and overlaps neither. A block has 256 threads and
-/// the shared memory of the tables and the steps.
+/// 16-byte boundaries; `out` for the tensor that `product` describes, and overlaps neither. A block has [`THREADS`]
+/// threads and the shared memory of the tables and the steps.
 #[inline(always)]
 pub unsafe fn blocked_product<
     E: Factor,
     const I: usize,
+    const J: usize,
     const ROWS: u32,
     const PIXELS: u32,
     const SPLIT: bool,
@@ -340,7 +345,7 @@ pub unsafe fn blocked_product<
     out: *mut E,
     product: &BlockedProduct,
 ) {
-    const { assert!(I as u32 * 16 * WARP_PIXELS * WARPS == ROWS * PIXELS) };
+    const { assert!(I as u32 * 16 * J as u32 * 8 * (THREADS / 32) == ROWS * PIXELS) };
     // SAFETY: the launch gave room for the tables.
     unsafe { fill_tables(product, thread_idx_x()) };
     let mut tile = block_idx_x();
@@ -348,7 +353,7 @@ pub unsafe fn blocked_product<
         // The tables are there, and the buffers of the tile before are free.
         sync_threads();
         // SAFETY: by this function's contract.
-        unsafe { one_tile::<E, I, ROWS, PIXELS, SPLIT>(source, packed, out, product, tile) };
+        unsafe { one_tile::<E, I, J, ROWS, PIXELS, SPLIT>(source, packed, out, product, tile) };
         tile += grid_dim_x();
     }
 }
@@ -358,7 +363,14 @@ pub unsafe fn blocked_product<
 /// # Safety
 /// As there; the tables were filled, and the buffers are free.
 #[inline(always)]
-unsafe fn one_tile<E: Factor, const I: usize, const ROWS: u32, const PIXELS: u32, const SPLIT: bool>(
+unsafe fn one_tile<
+    E: Factor,
+    const I: usize,
+    const J: usize,
+    const ROWS: u32,
+    const PIXELS: u32,
+    const SPLIT: bool,
+>(
     source: *const E,
     packed: *const E,
     out: *mut E,
@@ -386,11 +398,12 @@ unsafe fn one_tile<E: Factor, const I: usize, const ROWS: u32, const PIXELS: u32
     }
     let thread = fresh(thread_idx_x());
     let (warp, lane) = (thread / 32, thread % 32);
-    let (warp_row, warp_pixel) = (warp / (PIXELS / WARP_PIXELS), warp % (PIXELS / WARP_PIXELS));
+    let across = PIXELS / (8 * J as u32);
+    let (warp_row, warp_pixel) = (warp / across, warp % across);
     let a_at = BUFFERS + row_at(warp_row * 16 * I as u32 + lane % 16, lane / 16);
     let place = lane / 16 * 8 + lane % 8;
-    let b_at = BUFFERS + ROWS * ROW + row_at(warp_pixel * WARP_PIXELS + place, lane / 8 % 2);
-    let mut sums: FragmentSums<I, 4> = [[[0.0; 4]; 4]; I];
+    let b_at = BUFFERS + ROWS * ROW + row_at(warp_pixel * 8 * J as u32 + place, lane / 8 % 2);
+    let mut sums: FragmentSums<I, J> = [[[0.0; 4]; J]; I];
     let mut step = 0;
     while step < steps {
         // This step's copies are there, and the buffer of the one before is free.
@@ -406,13 +419,13 @@ unsafe fn one_tile<E: Factor, const I: usize, const ROWS: u32, const PIXELS: u32
                 bringer.bring::<ROWS, PIXELS>(from, product, next < steps, to);
                 commit_copies();
             }
-            let first = load::<I>(a_at + buffer, b_at + buffer, 0);
+            let first = load::<I, J>(a_at + buffer, b_at + buffer, 0);
             if !SPLIT {
                 bringer.bring::<ROWS, PIXELS>(from, product, next < steps, to);
                 commit_copies();
             }
             first.multiply::<E, SPLIT>(&mut sums);
-            load::<I>(a_at + buffer, b_at + buffer, 1).multiply::<E, SPLIT>(&mut sums);
+            load::<I, J>(a_at + buffer, b_at + buffer, 1).multiply::<E, SPLIT>(&mut sums);
         }
         step += 1;
     }
@@ -421,9 +434,9 @@ unsafe fn one_tile<E: Factor, const I: usize, const ROWS: u32, const PIXELS: u32
     let tile = Tile::new(product, number, [ROWS, PIXELS]);
     // SAFETY: the tile's elements are this block's.
     unsafe {
-        let again = store::<E, I, PIXELS, SPLIT>(out, product, &tile, &sums);
+        let again = store::<E, I, J, PIXELS, SPLIT>(out, product, &tile, &sums);
         if SPLIT && again != 0 {
-            compute_again::<E, I, PIXELS>(source, packed, out, product, &tile, again);
+            compute_again::<E, I, J, PIXELS>(source, packed, out, product, &tile, again);
         }
     }
 }
@@ -433,30 +446,41 @@ unsafe fn one_tile<E: Factor, const I: usize, const ROWS: u32, const PIXELS: u32
 /// # Safety
 /// The rows were there before the last barrier; all lanes of the warp call this together.
 #[inline(always)]
-unsafe fn load<const I: usize>(a_at: u32, b_at: u32, half: u32) -> Fragments<I, 4> {
+unsafe fn load<const I: usize, const J: usize>(a_at: u32, b_at: u32, half: u32) -> Fragments<I, J> {
     // Neighbours of a row's parts but one: what 16 rows lie apart does not change how parts are permuted.
     let (a_at, b_at) = (a_at ^ (half * 32), b_at ^ (half * 32));
     // SAFETY: by this function's contract.
     let rows = |at: u32| unsafe { load_matrices::<false>(at) };
-    let ([a, b, c, d], [e, f, g, h]) = (rows(b_at), rows(b_at + 16 * ROW));
-    let mut left = [[0; 4]; I];
+    let (mut left, mut right) = ([[0; 4]; I], [[0; 2]; J]);
+    let mut j = 0;
+    while j < J {
+        let [a, b, c, d] = rows(b_at + j as u32 * 8 * ROW);
+        (right[j], right[j + 1]) = ([a, b], [c, d]);
+        j += 2;
+    }
     let mut i = 0;
     while i < I {
         left[i] = rows(a_at + i as u32 * 16 * ROW);
         i += 1;
     }
-    Fragments { left, right: [[a, b], [c, d], [e, f], [g, h]] }
+    Fragments { left, right }
 }
 
-/// A thread's first channel of a tile, and pixel `u` of its four: two neighbours and, eight on, two more; or four, after an
-/// [`exchange`].
+/// A thread's first channel of a tile, and pixel `u` of its four of a pair of fragments: two neighbours and, eight on, two
+/// more; or four, after an [`exchange`].
 #[inline(always)]
-fn corner<const I: usize, const PIXELS: u32>(thread: u32, half: u32, u: u32, exchanged: bool) -> (u32, u32) {
+fn corner<const I: usize, const J: usize, const PIXELS: u32>(
+    thread: u32,
+    pair: u32,
+    u: u32,
+    exchanged: bool,
+) -> (u32, u32) {
     let (warp, lane) = (thread / 32, thread % 32);
-    let (warp_row, warp_pixel) = (warp / (PIXELS / WARP_PIXELS), warp % (PIXELS / WARP_PIXELS));
+    let across = PIXELS / (8 * J as u32);
+    let (warp_row, warp_pixel) = (warp / across, warp % across);
     let place =
         if exchanged { lane % 2 * 8 + lane % 4 / 2 * 4 + u } else { u / 2 * 8 + lane % 4 * 2 + u % 2 };
-    (warp_row * 16 * I as u32 + lane / 4, warp_pixel * WARP_PIXELS + half * 16 + place)
+    (warp_row * 16 * I as u32 + lane / 4, warp_pixel * 8 * J as u32 + pair * 16 + place)
 }
 
 /// The result's element of a pixel in its channel 0.
@@ -473,20 +497,20 @@ fn offset(product: &BlockedProduct, field: &Field, pixel: u32) -> i64 {
 /// The result is valid as `product` describes it, and the thread's elements are its own; all lanes of the warp call this
 /// together.
 #[inline(always)]
-unsafe fn store<E: Factor, const I: usize, const PIXELS: u32, const SPLIT: bool>(
+unsafe fn store<E: Factor, const I: usize, const J: usize, const PIXELS: u32, const SPLIT: bool>(
     out: *mut E,
     product: &BlockedProduct,
     tile: &Tile,
-    sums: &FragmentSums<I, 4>,
+    sums: &FragmentSums<I, J>,
 ) -> u64 {
     // SAFETY: the tables were filled before a barrier.
     let field = unsafe { Field::of(tile) };
     let mut again = 0;
-    let mut half = 0;
-    while half < 2 {
+    let mut pair = 0;
+    while pair < J / 2 {
         let exchanged = product.together != 0;
         let thread = fresh(thread_idx_x());
-        let (row, pixel) = corner::<I, PIXELS>(thread, half as u32, 0, exchanged);
+        let (row, pixel) = corner::<I, J, PIXELS>(thread, pair as u32, 0, exchanged);
         let (row, pixel) = (tile.first_row + row, tile.first_pixel + pixel);
         let channel = i64::from(tile.group * product.rows + row) * i64::from(product.out_channel);
         let start = out.wrapping_offset(channel as isize);
@@ -496,13 +520,13 @@ unsafe fn store<E: Factor, const I: usize, const PIXELS: u32, const SPLIT: bool>
             let mut i = 0;
             while i < 2 * I {
                 // SAFETY: all lanes are here.
-                let four = unsafe { exchange(thread % 2 == 1, four(sums, i, half)) };
+                let four = unsafe { exchange(thread % 2 == 1, four(sums, i, pair)) };
                 if pixel < field.pixels && row + 8 * (i as u32) < product.rows {
                     if !SPLIT || four.iter().all(|sum| sum.is_finite()) {
                         // SAFETY: the elements lie in the result, on their boundary, and no other thread has them.
                         unsafe { E::store_four(start.wrapping_offset(i as isize * step), four) };
                     } else {
-                        again |= 0xf << ((half * 2 * I + i) * 4);
+                        again |= 0xf << ((pair * 2 * I + i) * 4);
                     }
                 }
                 i += 1;
@@ -515,9 +539,9 @@ unsafe fn store<E: Factor, const I: usize, const PIXELS: u32, const SPLIT: bool>
                 let mut i = 0;
                 while i < 2 * I {
                     if pixel < field.pixels && row + 8 * (i as u32) < product.rows {
-                        let sum = four(sums, i, half)[u];
+                        let sum = four(sums, i, pair)[u];
                         if SPLIT && !sum.is_finite() {
-                            again |= 1 << ((half * 2 * I + i) * 4 + u);
+                            again |= 1 << ((pair * 2 * I + i) * 4 + u);
                         } else {
                             // SAFETY: the element lies in the result, and no other thread has it.
                             unsafe { put(start.wrapping_offset(i as isize * step), sum, product.accumulate) };
@@ -528,7 +552,7 @@ unsafe fn store<E: Factor, const I: usize, const PIXELS: u32, const SPLIT: bool>
                 u += 1;
             }
         }
-        half += 1;
+        pair += 1;
     }
     again
 }
@@ -538,7 +562,7 @@ unsafe fn store<E: Factor, const I: usize, const PIXELS: u32, const SPLIT: bool>
 /// # Safety
 /// As for [`blocked_product`].
 #[inline(always)]
-unsafe fn compute_again<E: Num<Acc = f32>, const I: usize, const PIXELS: u32>(
+unsafe fn compute_again<E: Num<Acc = f32>, const I: usize, const J: usize, const PIXELS: u32>(
     source: *const E,
     packed: *const E,
     out: *mut E,
@@ -552,9 +576,9 @@ unsafe fn compute_again<E: Num<Acc = f32>, const I: usize, const PIXELS: u32>(
     while again != 0 {
         let bit = again.trailing_zeros();
         again &= again - 1;
-        let (u, i, half) = (bit % 4, bit / 4 % (2 * I as u32), bit / (8 * I as u32));
+        let (u, i, pair) = (bit % 4, bit / 4 % (2 * I as u32), bit / (8 * I as u32));
         let exchanged = product.together != 0;
-        let (row, pixel) = corner::<I, PIXELS>(fresh(thread_idx_x()), half, u, exchanged);
+        let (row, pixel) = corner::<I, J, PIXELS>(fresh(thread_idx_x()), pair, u, exchanged);
         let (row, pixel) = (tile.first_row + row + 8 * i, tile.first_pixel + pixel);
         let (n, y, x) = field.place(pixel);
         let h = field.start[0] + y as i32 * product.step_h;
@@ -606,7 +630,7 @@ pub unsafe fn conv2d_blocked_128x128<E: Factor>(
     described: BlockedProduct,
 ) {
     // SAFETY: by this function's contract.
-    unsafe { blocked_product::<E, 4, 128, 128, false>(source, packed, out, &described) };
+    unsafe { blocked_product::<E, 4, 8, 128, 128, false>(source, packed, out, &described) };
 }
 
 entry! { sm_80 single conv2d_blocked_128x128 {
@@ -614,7 +638,7 @@ entry! { sm_80 single conv2d_blocked_128x128 {
     hidden(described: BlockedProduct)
     constants()
     barriers(2)
-    threads(256, 2)
+    threads(128, 2)
 } }
 
 /// Forward or dgrad, 64 channels by 128 pixels a block.
@@ -629,7 +653,7 @@ pub unsafe fn conv2d_blocked_64x128<E: Factor>(
     described: BlockedProduct,
 ) {
     // SAFETY: by this function's contract.
-    unsafe { blocked_product::<E, 2, 64, 128, false>(source, packed, out, &described) };
+    unsafe { blocked_product::<E, 4, 4, 64, 128, false>(source, packed, out, &described) };
 }
 
 entry! { sm_80 single conv2d_blocked_64x128 {
@@ -637,7 +661,7 @@ entry! { sm_80 single conv2d_blocked_64x128 {
     hidden(described: BlockedProduct)
     constants()
     barriers(2)
-    threads(256, 3)
+    threads(128, 4)
 } }
 
 /// Forward or dgrad, 128 channels by 64 pixels a block.
@@ -652,7 +676,7 @@ pub unsafe fn conv2d_blocked_128x64<E: Factor>(
     described: BlockedProduct,
 ) {
     // SAFETY: by this function's contract.
-    unsafe { blocked_product::<E, 2, 128, 64, false>(source, packed, out, &described) };
+    unsafe { blocked_product::<E, 4, 4, 128, 64, false>(source, packed, out, &described) };
 }
 
 entry! { sm_80 single conv2d_blocked_128x64 {
@@ -660,7 +684,7 @@ entry! { sm_80 single conv2d_blocked_128x64 {
     hidden(described: BlockedProduct)
     constants()
     barriers(2)
-    threads(256, 3)
+    threads(128, 4)
 } }
 
 /// Forward or dgrad with split products, 64 channels by 128 pixels a block.
@@ -675,7 +699,7 @@ pub unsafe fn conv2d_blocked_split_64x128<E: Factor>(
     described: BlockedProduct,
 ) {
     // SAFETY: by this function's contract.
-    unsafe { blocked_product::<E, 2, 64, 128, true>(source, packed, out, &described) };
+    unsafe { blocked_product::<E, 4, 4, 64, 128, true>(source, packed, out, &described) };
 }
 
 entry! { sm_80 f32 conv2d_blocked_split_64x128 {
@@ -683,7 +707,7 @@ entry! { sm_80 f32 conv2d_blocked_split_64x128 {
     hidden(described: BlockedProduct)
     constants()
     barriers(2)
-    threads(256, 1)
+    threads(128, 2)
 } }
 
 /// Forward or dgrad with split products, 128 channels by 64 pixels a block.
@@ -698,7 +722,7 @@ pub unsafe fn conv2d_blocked_split_128x64<E: Factor>(
     described: BlockedProduct,
 ) {
     // SAFETY: by this function's contract.
-    unsafe { blocked_product::<E, 2, 128, 64, true>(source, packed, out, &described) };
+    unsafe { blocked_product::<E, 4, 4, 128, 64, true>(source, packed, out, &described) };
 }
 
 entry! { sm_80 f32 conv2d_blocked_split_128x64 {
@@ -706,5 +730,5 @@ entry! { sm_80 f32 conv2d_blocked_split_128x64 {
     hidden(described: BlockedProduct)
     constants()
     barriers(2)
-    threads(256, 2)
+    threads(128, 2)
 } }

@@ -22,8 +22,11 @@ const STEPS: u32 = 4;
 /// A row that no pixel brings into the image.
 const NOWHERE: i32 = i32::MIN / 2;
 
-/// Warps of a block.
-const WARPS: u32 = 8;
+/// Threads of a block.
+const THREADS: u32 = 128;
+
+/// Parts of rows that a block brings at a time, of four each.
+const LINES: u32 = THREADS / 4;
 
 /// Pixels of a step.
 const fn step_pixels<E>() -> u32 {
@@ -172,7 +175,7 @@ unsafe fn bring<E: Factor, const ROWS: u32, const COLUMNS: u32>(
     let (quarter, line, plane) = (thread % 4, thread / 4 % pixels, thread / (4 * pixels));
     let pixel = first + line;
     let channels = ROW / size_of::<E>() as u32;
-    let planes = 64 / pixels;
+    let planes = LINES / pixels;
     let step_plane = pixels * ROW;
     let to = buffer + plane * step_plane + part_at::<E>(line, quarter);
     let some = pixel < end;
@@ -180,7 +183,7 @@ unsafe fn bring<E: Factor, const ROWS: u32, const COLUMNS: u32>(
     let at_dy = pixel * ROW + quarter * 16;
     let first_dy = part.first_row / channels + plane;
     let mut u = 0;
-    while u < ROWS / 64 {
+    while u < ROWS / LINES {
         let of = first_dy + u * planes;
         let take = some & (of < product.dy_planes);
         let at = (part.group * product.dy_planes + of) * product.dy_plane + at_dy;
@@ -189,7 +192,7 @@ unsafe fn bring<E: Factor, const ROWS: u32, const COLUMNS: u32>(
         u += 1;
     }
     u = 0;
-    while u < COLUMNS / 64 {
+    while u < COLUMNS / LINES {
         // SAFETY: the table was filled before a barrier.
         let [row, column, bytes, _] = unsafe { shared_load16((plane + u * planes) * 16) };
         let (inside, at) = meet(product, place, [row, column]);
@@ -274,7 +277,7 @@ unsafe fn load<E: Factor, const I: usize, const J: usize>(
 /// # Safety
 /// `dy` and `x` are valid for reads of all planes, as
 /// [`conv2d_prepare`](mod@crate::conv2d_prepare) leaves them, on 16-byte boundaries; `partial` for
-/// writes of all runs' sums, and overlaps neither. A block has 256 threads and the shared memory of the steps.
+/// writes of all runs' sums, and overlaps neither. A block has [`THREADS`] threads and the shared memory of the steps.
 #[inline(always)]
 pub unsafe fn blocked_gradient<
     E: Factor,
@@ -289,7 +292,7 @@ pub unsafe fn blocked_gradient<
     partial: *mut f32,
     product: &BlockedGradient,
 ) {
-    const { assert!(I as u32 * 16 * J as u32 * 8 * WARPS == ROWS * COLUMNS) };
+    const { assert!(I as u32 * 16 * J as u32 * 8 * (THREADS / 32) == ROWS * COLUMNS) };
     let mut part = block_idx_x();
     while part < product.parts {
         // SAFETY: by this function's contract.
@@ -518,7 +521,7 @@ pub unsafe fn conv2d_blocked_dw_128x128<E: Factor>(
     described: BlockedGradient,
 ) {
     // SAFETY: by this function's contract.
-    unsafe { blocked_gradient::<E, 4, 4, 128, 128, false>(dy, x, partial, &described) };
+    unsafe { blocked_gradient::<E, 4, 8, 128, 128, false>(dy, x, partial, &described) };
 }
 
 entry! { sm_80 single conv2d_blocked_dw_128x128 {
@@ -526,7 +529,7 @@ entry! { sm_80 single conv2d_blocked_dw_128x128 {
     hidden(described: BlockedGradient)
     constants()
     barriers(3)
-    threads(256, 2)
+    threads(128, 2)
 } }
 
 /// A run's partial sums, 64 output channels by 128 columns a block.
@@ -541,7 +544,7 @@ pub unsafe fn conv2d_blocked_dw_64x128<E: Factor>(
     described: BlockedGradient,
 ) {
     // SAFETY: by this function's contract.
-    unsafe { blocked_gradient::<E, 2, 4, 64, 128, false>(dy, x, partial, &described) };
+    unsafe { blocked_gradient::<E, 4, 4, 64, 128, false>(dy, x, partial, &described) };
 }
 
 entry! { sm_80 single conv2d_blocked_dw_64x128 {
@@ -549,7 +552,7 @@ entry! { sm_80 single conv2d_blocked_dw_64x128 {
     hidden(described: BlockedGradient)
     constants()
     barriers(3)
-    threads(256, 3)
+    threads(128, 4)
 } }
 
 /// A run's partial sums of split products, 64 output channels by 128 columns a block.
@@ -564,7 +567,7 @@ pub unsafe fn conv2d_blocked_dw_split_64x128<E: Factor>(
     described: BlockedGradient,
 ) {
     // SAFETY: by this function's contract.
-    unsafe { blocked_gradient::<E, 2, 4, 64, 128, true>(dy, x, partial, &described) };
+    unsafe { blocked_gradient::<E, 4, 4, 64, 128, true>(dy, x, partial, &described) };
 }
 
 entry! { sm_80 f32 conv2d_blocked_dw_split_64x128 {
@@ -572,5 +575,5 @@ entry! { sm_80 f32 conv2d_blocked_dw_split_64x128 {
     hidden(described: BlockedGradient)
     constants()
     barriers(3)
-    threads(256, 2)
+    threads(128, 2)
 } }

@@ -600,8 +600,12 @@ unsafe fn store<E: Factor, const I: usize, const SPLIT: bool>(
 
 /// A thread's four neighbouring pixels of row `i`, which lie 8 rows apart.
 #[inline(always)]
-pub(crate) fn four<const I: usize>(sums: &FragmentSums<I, 4>, i: usize, half: usize) -> [f32; 4] {
-    let (left, right) = (&sums[i / 2][2 * half], &sums[i / 2][2 * half + 1]);
+pub(crate) fn four<const I: usize, const J: usize>(
+    sums: &FragmentSums<I, J>,
+    i: usize,
+    pair: usize,
+) -> [f32; 4] {
+    let (left, right) = (&sums[i / 2][2 * pair], &sums[i / 2][2 * pair + 1]);
     let first = i % 2 * 2;
     [left[first], left[first + 1], right[first], right[first + 1]]
 }

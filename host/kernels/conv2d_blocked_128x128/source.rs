@@ -10,5 +10,5 @@ pub unsafe fn conv2d_blocked_128x128<E: Factor>(
     described: BlockedProduct,
 ) {
     // SAFETY: by this function's contract.
-    unsafe { blocked_product::<E, 4, 128, 128, false>(source, packed, out, &described) };
+    unsafe { blocked_product::<E, 4, 8, 128, 128, false>(source, packed, out, &described) };
 }

@@ -10,5 +10,5 @@ pub unsafe fn conv2d_blocked_128x64<E: Factor>(
     described: BlockedProduct,
 ) {
     // SAFETY: by this function's contract.
-    unsafe { blocked_product::<E, 2, 128, 64, false>(source, packed, out, &described) };
+    unsafe { blocked_product::<E, 4, 4, 128, 64, false>(source, packed, out, &described) };
 }

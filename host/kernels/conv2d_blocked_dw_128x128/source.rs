@@ -10,5 +10,5 @@ pub unsafe fn conv2d_blocked_dw_128x128<E: Factor>(
     described: BlockedGradient,
 ) {
     // SAFETY: by this function's contract.
-    unsafe { blocked_gradient::<E, 4, 4, 128, 128, false>(dy, x, partial, &described) };
+    unsafe { blocked_gradient::<E, 4, 8, 128, 128, false>(dy, x, partial, &described) };
 }

@@ -10,5 +10,5 @@ pub unsafe fn conv2d_blocked_dw_split_64x128<E: Factor>(
     described: BlockedGradient,
 ) {
     // SAFETY: by this function's contract.
-    unsafe { blocked_gradient::<E, 2, 4, 64, 128, true>(dy, x, partial, &described) };
+    unsafe { blocked_gradient::<E, 4, 4, 64, 128, true>(dy, x, partial, &described) };
 }

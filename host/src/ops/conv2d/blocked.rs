@@ -17,7 +17,7 @@ const TABLES: i64 = ceil(MAX_TAPS * 16 + CLASSES as i64 * 48, ROW) * ROW;
 pub(super) const STEPS: i64 = 4;
 
 /// Threads of a block.
-pub(super) const THREADS: u32 = 256;
+const THREADS: u32 = 128;
 
 /// The most bytes of an image in the blocked format: two of them and the partial sums of wgrad stay below 64 MiB.
 pub(super) const MAX_IMAGE: i64 = 26 << 20;

@@ -1,7 +1,7 @@
 //! The launches of wgrad from dy and x in the blocked format: what `device/src/conv2d_blocked_dw.rs` computes, described
 //! in its words.
 
-use super::blocked::{MAX_IMAGE, STEPS, THREADS, fills_planes, pixels, run_pixels};
+use super::blocked::{MAX_IMAGE, STEPS, fills_planes, pixels, run_pixels};
 use super::patch_tile::{MAX_TAPS, small};
 use super::plan::{Problem, Volumes};
 use super::prepare::{Image, Preparation, ROW, row_channels};
@@ -10,6 +10,9 @@ use crate::launch::{Access, Geometry, Launch, Params, Structure, Touched};
 
 /// Columns of a tile: input channels of the taps.
 const COLUMNS: i64 = 128;
+
+/// Threads of a block.
+const THREADS: u32 = 128;
 
 /// Bytes of the table of columns.
 const TABLE: i64 = 8 * 16;
@@ -57,9 +60,12 @@ impl Gradient {
         let tile_rows = if split || rows <= 64 { 64 } else { 128 };
         let row_tiles = ceil(rows, tile_rows);
         let column_tiles = ceil(x.planes * taps * row_channels(m.dtype), COLUMNS);
-        // Measured: as many blocks as a GPU holds at once, or one a multiprocessor where two would share its first cache.
-        let resident = if tile_rows == 128 { 1 } else { 2 };
         let blocks = row_tiles * column_tiles * groups;
+        // Measured: two blocks a multiprocessor, or one of the large ones, which would share its first cache, where they
+        // leave few multiprocessors out.
+        let multiprocessors = i64::from(m.target.multiprocessors);
+        let alone = (multiprocessors / blocks).max(1) * blocks;
+        let resident = if tile_rows == 128 && 10 * alone >= 9 * multiprocessors { 1 } else { 2 };
         let sums = 4 * volumes.w * if split { parts } else { 1 };
         let run = run_pixels(m, part * pixels(problem.output), blocks, resident, sums);
         Some(Self { dy, split, rows: tile_rows, row_tiles, column_tiles, part, run })

@@ -1,12 +1,15 @@
 //! The launches of 1×1 filters: what `device/src/conv2d_pointwise.rs` and `device/src/conv2d_pointwise_dw.rs` compute,
 //! described in their words.
 
-use super::blocked::{STEPS, THREADS, fills_planes, pixels, run_pixels};
+use super::blocked::{STEPS, fills_planes, pixels, run_pixels};
 use super::patch_tile::{boundary, small};
 use super::plan::{Problem, Volumes};
 use super::prepare::{Filter, Preparation, ROW, row_channels};
 use super::tiled::{Channels, Machine, Tensors, ceil};
 use crate::launch::{Access, Geometry, Launch, Params, Structure, Touched};
+
+/// Threads of a block.
+const THREADS: u32 = 256;
 
 /// Pixels of a tile.
 const PIXELS: i64 = 128;
