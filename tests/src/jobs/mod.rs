@@ -233,7 +233,7 @@ fn module(kernel: &str, dtype: DType) -> ModuleName {
 }
 
 /// Runs jobs of a kernel, on the first GPU with what is planned for it and for every element type, or on the machine
-/// where there is none. Which it is goes to the test's output.
+/// where there is none, with what is planned for a large GPU. Which it is goes to the test's output.
 ///
 /// # Panics
 /// If a job fails, and if there is none.
@@ -250,11 +250,9 @@ fn run_on_device(kernel: &str, wanted: fn(&Job) -> bool) {
         jobs.extend(tf32::jobs(&TARGETS[0], &TARGETS[1]));
         jobs.extend(exact::jobs());
     }
-    if device.is_ok() {
-        // It plans for itself: what is planned for several targets is one launch there.
-        let own = |job: &Job| job.target.is_none_or(|target| target == TARGETS[0]);
-        jobs.retain(|job| job.blocks == Blocks::Planned && own(job));
-    }
+    // A GPU plans for itself; on the machine, [`sweep`] runs what is planned for other targets, and other grids.
+    let own = |job: &Job| job.target.is_none_or(|target| target == TARGETS[0]);
+    jobs.retain(|job| job.blocks == Blocks::Planned && own(job));
     jobs.retain(|job| job.kernel == kernel && wanted(job));
     assert!(!jobs.is_empty(), "{kernel} has no such job");
     let run = |job: &Job| {
