@@ -83,8 +83,10 @@ pub struct FewMatrix {
     pub tile_w: u32,
     /// Parts of a tile of dy that are read at a time, with four for each.
     pub units: u32,
-    /// Positions of a row of a tile of dy; an even number.
+    /// Bytes of a row of a tile of dy, of an even number of positions.
     pub pitch: u32,
+    /// Bytes of the weights of a row of taps.
+    pub tap_row: u32,
     /// Where the weights lie, behind their table, and the tile of dy behind them.
     pub filter_at: u32,
     /// See [`filter_at`](FewMatrix::filter_at).
@@ -169,7 +171,7 @@ unsafe fn prepare(product: &FewMatrix) {
         let (i, j) = product.kw.divmod(tap);
         let ([a, b], [r, s]) = product.slot(i, j);
         let row = (c * product.stride_h.divisor() + r) * product.stride_w.divisor() + s;
-        let place = (a * product.taps_w.divisor() + b) * TAP_BYTES + place(row, 0);
+        let place = a * product.tap_row + b * TAP_BYTES + place(row, 0);
         // SAFETY: by this function's contract.
         unsafe {
             shared_store(index * 8, c * product.filter_channel + tap);
@@ -291,7 +293,7 @@ unsafe fn bring_source<E: Factor, const N: usize, const SPLIT: bool>(
         while u < UNITS {
             let (some, quarter, line, along) = place_of(u as u32);
             if some {
-                let line = to + line * product.pitch * ROW;
+                let line = to + line * product.pitch;
                 let mut v = 0;
                 while v < N {
                     let words = vectors[u][v];
@@ -317,8 +319,8 @@ struct Weights {
 /// Sums of a warp: for each row of positions a fragment of eight columns.
 type Sums<const L: usize> = [[f32; 4]; L];
 
-/// Multiplies the channels of dy that are in shared memory, from `channel` on. So many rows of taps
-/// share what is loaded of dy, so many times.
+/// Multiplies the channels of dy that are in shared memory, from `channel` on, and returns the one behind them. So many rows
+/// of taps share what is loaded of dy, so many times.
 ///
 /// # Safety
 /// Weights and tile were there before the last barrier; all lanes of the warp call this together.
@@ -327,14 +329,14 @@ unsafe fn multiply<E: Factor, const L: usize, const SPLIT: bool>(
     sums: &mut Sums<L>,
     product: &FewMatrix,
     [taps, groups]: [u32; 2],
-    channel: u32,
-) {
+    mut channel: u32,
+) -> u32 {
     let taps_w = product.taps_w.divisor();
-    let pitch = product.pitch * ROW;
-    // Behind the last channel there are zeros alone.
-    let halves = if product.reduced - channel > 2 * vector::<E>() { 2 } else { 1 };
-    let mut half = 0;
-    while half < halves {
+    let pitch = product.pitch;
+    let mut more = true;
+    while more {
+        // A row of shared memory has the channels of two fragments.
+        let half = channel / (2 * vector::<E>()) % 2;
         let mut group = 0;
         while group < groups {
             let first = group * taps;
@@ -345,7 +347,7 @@ unsafe fn multiply<E: Factor, const L: usize, const SPLIT: bool>(
                 let (warp, lane) = (thread / 32, thread % 32);
                 let (warp_y, warp_x) = product.warps.divmod(warp);
                 let a_at = product.filter_at + place(lane % 16, half * 2 + lane / 16);
-                let a_at = a_at + (first * taps_w + j) * TAP_BYTES;
+                let a_at = a_at + first * product.tap_row + j * TAP_BYTES;
                 // A lane's part of a row of dy; half of the lanes have the next row.
                 let column = warp_x * COLUMNS + lane % 8 + j;
                 let b_at = product.source_at + (warp_y * L as u32 + first) * pitch;
@@ -354,7 +356,7 @@ unsafe fn multiply<E: Factor, const L: usize, const SPLIT: bool>(
                 unsafe {
                     let weights = |tap: u32| {
                         if tap < taps {
-                            let all = load_matrices::<false>(a_at + tap * taps_w * TAP_BYTES);
+                            let all = load_matrices::<false>(a_at + tap * product.tap_row);
                             let parts = if SPLIT { all.map(split_plain) } else { all.map(|a| (a, 0)) };
                             Weights { high: parts.map(|part| part.0), low: parts.map(|part| part.1) }
                         } else {
@@ -374,8 +376,11 @@ unsafe fn multiply<E: Factor, const L: usize, const SPLIT: bool>(
             }
             group += 1;
         }
-        half += 1;
+        channel += 2 * vector::<E>();
+        // Behind the last channel there are zeros alone.
+        more = (half == 0) & (channel < product.reduced);
     }
+    channel
 }
 
 /// Multiplies rows `LINE` and `LINE + 1` of dy, as far as some position meets them.
@@ -590,9 +595,8 @@ pub unsafe fn product<E: Factor, const L: usize, const SPLIT: bool>(
                 }
                 bring_filter::<E, SPLIT>(filter, product, &tile, first);
                 sync_threads();
-                multiply::<E, L, SPLIT>(&mut sums, product, taps, first);
+                first = multiply::<E, L, SPLIT>(&mut sums, product, taps, first);
             }
-            first += ROW / size_of::<E>() as u32;
         }
         let tile = product.tile(fresh(number));
         // SAFETY: the tile's elements are this block's.

@@ -138,7 +138,13 @@ pub(super) fn launch(
         .word(tile.lines - rows.slots + 1)
         .word(tile.warps[1] * COLUMNS)
         .word(tile.lines * (tile.pitch / wide) * 4);
-    words.word(tile.pitch).word(tile.filter_at).word(tile.source_at).word(wide).word(blocks);
+    words
+        .word(tile.pitch * ROW)
+        .word(x.taps * TAP_BYTES)
+        .word(tile.filter_at)
+        .word(tile.source_at)
+        .word(wide)
+        .word(blocks);
     words.divisor(tile.pitch / wide).divisor(tile.warps[1]);
     words.divisor(tile.count[1]).divisor(tile.count[0]).divisor(groups);
     words.divisor(x.taps).divisor(weights).divisor(taps).divisor(i64::from(problem.kernel[1]));
