@@ -397,7 +397,7 @@ unsafe fn two_lines<E: Factor, const L: usize, const SPLIT: bool, const LINE: us
     next: u32,
 ) {
     let lines = L as u32 - 1 + taps;
-    if (LINE as u32) < lines {
+    if LINE < L - 1 + TAPS && (LINE as u32) < lines {
         // The last row may be alone.
         let next = if LINE as u32 + 1 < lines { next } else { 0 };
         // SAFETY: by this function's contract.

@@ -38,6 +38,14 @@ pub(super) fn tiled(kernel: &'static str) -> Vec<Case> {
         let infinite = special.map(|&(constants, sizes)| convolution(kernel, constants, sizes));
         cases.extend(infinite.map(|case| case.data(Data::Overflow)));
     }
+    if kernel == "conv2d_backward_dx" {
+        let (constants, sizes) = FEW_CHANNELS[0];
+        cases.push(convolution(kernel, constants, sizes).data(Data::Overflow).accumulate(true));
+    }
+    if kernel == "conv2d_backward_dw" {
+        // Without zeros around x, which an infinity must not meet.
+        cases.push(convolution(kernel, [3, 2, 1, 1, 0, 0, 1, 64], [1, 5, 64, 5, 13]).data(Data::Overflow));
+    }
     cases
 }
 
