@@ -4,13 +4,15 @@
 //! walk over rows of dy, as in [`conv2d_few_dw`](crate::conv2d_few_dw): a row of up to 64 output channels comes to shared
 //! memory as it is, and with it the rows of x that it meets. A warp multiplies all the rows with 32 columns; what a column
 //! meets lies at a distance of its own from a pixel's place.
+//!
+//! f32 takes one product of TF32 values, or, split, three, as in [`conv2d_patch`](mod@crate::conv2d_patch).
 
 use crate::divmod::FastDivmod;
 use crate::gpu::{
-    block_dim_x, block_idx_x, grid_dim_x, load_if, load_matrices, load16_if, shared_load, shared_store,
-    shared_store16, sync_threads, thread_idx_x, to_tf32,
+    block_dim_x, block_idx_x, fresh, grid_dim_x, load_if, load_matrices, load16_if, shared_load,
+    shared_store, shared_store16, sync_threads, thread_idx_x,
 };
-use crate::mma::Factor;
+use crate::mma::{Factor, multiply_three, number, split_plain, turned};
 use crate::num::Num;
 
 /// Rows of a block.
@@ -91,7 +93,12 @@ struct Tile {
 /// `dy` and `x` are valid for the tensors that `product` describes, `partial` for all runs' sums; it overlaps neither.
 /// The block has a warp for each 32 of its columns, and the shared memory of a tile of x and one of dy.
 #[inline(always)]
-pub unsafe fn conv2d_few_dw_mma<E: Factor>(dy: *mut E, x: *mut E, partial: *mut f32, product: FewProduct) {
+pub unsafe fn gradient<E: Factor, const SPLIT: bool>(
+    dy: *const E,
+    x: *const E,
+    partial: *mut f32,
+    product: &FewProduct,
+) {
     let element = size_of::<E>() as u32;
     // Pixels of a step.
     let depth = 32 / element;
@@ -152,21 +159,29 @@ pub unsafe fn conv2d_few_dw_mma<E: Factor>(dy: *mut E, x: *mut E, partial: *mut 
             // SAFETY: the rows lie in their tensors where they count; the tiles have their shared memory, and barriers
             // part their stores from their readers. All lanes multiply together.
             unsafe {
-                stage(x_tile, x, |line| {
+                stage::<E, SPLIT>(x_tile, x, |line| {
                     let (channel, i) = product.kh.divmod(line);
                     let row = x_row + i as i32;
                     let offset = i64::from(channel) * x_plane + i64::from(row) * i64::from(product.w);
                     // A negative row is a huge unsigned one.
                     (x_from.wrapping_offset(offset as isize), (row as u32) < product.h as u32)
                 });
-                stage(dy_tile, dy, |line| {
+                stage::<E, SPLIT>(dy_tile, dy, |line| {
                     let offset = i64::from(line) * dy_plane;
                     (dy_from.wrapping_offset(offset as isize), line < rows)
                 });
                 sync_threads();
                 let mut first = 0;
                 while first < product.out_w {
-                    multiply::<E>(&mut sums, a_lane + first * element, dy_pitch, met, first, t, &product);
+                    multiply::<E, SPLIT>(
+                        &mut sums,
+                        a_lane + first * element,
+                        dy_pitch,
+                        met,
+                        first,
+                        t,
+                        product,
+                    );
                     first += depth;
                 }
             }
@@ -174,31 +189,136 @@ pub unsafe fn conv2d_few_dw_mma<E: Factor>(dy: *mut E, x: *mut E, partial: *mut 
             sync_threads();
             tile += 1;
         }
-        let number = i64::from(run * product.groups.divisor() + group) * i64::from(product.rows);
-        let mut m = 0;
-        while m < 4 {
-            let mut n = 0;
-            while n < 4 {
-                let mut part = 0;
-                while part < 4 {
-                    let row = first_row + m * 16 + part / 2 * 8 + g;
-                    let column = first_column + n * 8 + 2 * t + part % 2;
-                    if (row < product.rows) & (column < product.columns) {
-                        let offset =
-                            (number + i64::from(row)) * i64::from(product.columns) + i64::from(column);
-                        // SAFETY: the element lies in the run's sums, and no other thread has it.
-                        unsafe {
-                            *partial.wrapping_offset(offset as isize) =
-                                sums[m as usize][n as usize][part as usize];
-                        }
-                    }
-                    part += 1;
-                }
-                n += 1;
+        let place = Place { run, group, first_row, first_column, start, end };
+        // SAFETY: the elements lie in the run's sums, and no other thread has them.
+        unsafe {
+            let again = store::<SPLIT>(partial, product, &place, &sums);
+            if SPLIT && again != 0 {
+                compute_again(dy, x, partial, product, &place, again);
             }
-            m += 1;
         }
         block += grid_dim_x();
+    }
+}
+
+/// A warp's part of dw, and the rows of dy that it is summed over.
+#[derive(Clone, Copy)]
+struct Place {
+    run: u32,
+    group: u32,
+    first_row: u32,
+    first_column: u32,
+    start: u32,
+    end: u32,
+}
+
+impl Place {
+    /// Row and column of a thread's element, by number.
+    #[inline(always)]
+    fn corner(&self, lane: u32, bit: u32) -> (u32, u32) {
+        let (m, n, part) = (bit / 16, bit / 4 % 4, bit % 4);
+        let row = self.first_row + m * 16 + part / 2 * 8 + lane / 4;
+        (row, self.first_column + n * 8 + lane % 4 * 2 + part % 2)
+    }
+
+    /// An element among the partial sums.
+    #[inline(always)]
+    fn offset(&self, product: &FewProduct, row: u32, column: u32) -> isize {
+        let number = i64::from(self.run * product.groups.divisor() + self.group) * i64::from(product.rows);
+        ((number + i64::from(row)) * i64::from(product.columns) + i64::from(column)) as isize
+    }
+}
+
+/// Stores a thread's sums; split, leaves out what is not finite and returns it as bits.
+///
+/// # Safety
+/// `partial` is valid for all runs' sums, and the thread's elements are its own.
+#[inline(always)]
+unsafe fn store<const SPLIT: bool>(
+    partial: *mut f32,
+    product: &FewProduct,
+    place: &Place,
+    sums: &[[[f32; 4]; 4]; 4],
+) -> u64 {
+    let lane = fresh(thread_idx_x()) % 32;
+    let mut again = 0_u64;
+    let mut m = 0;
+    while m < 4 {
+        let mut n = 0;
+        while n < 4 {
+            let mut part = 0;
+            while part < 4 {
+                let bit = m * 16 + n * 4 + part;
+                let (row, column) = place.corner(lane, bit);
+                let sum = sums[m as usize][n as usize][part as usize];
+                if (row < product.rows) & (column < product.columns) {
+                    if SPLIT && !sum.is_finite() {
+                        again |= 1 << bit;
+                    } else {
+                        let to = partial.wrapping_offset(place.offset(product, row, column));
+                        // SAFETY: by this function's contract.
+                        unsafe { *to = sum };
+                    }
+                }
+                part += 1;
+            }
+            n += 1;
+        }
+        m += 1;
+    }
+    again
+}
+
+/// Computes a thread's sums, given as [`store`] returns them, by fused multiply-adds: infinities have no small part.
+///
+/// # Safety
+/// As for [`gradient`].
+#[inline(always)]
+unsafe fn compute_again<E: Num<Acc = f32>>(
+    dy: *const E,
+    x: *const E,
+    partial: *mut f32,
+    product: &FewProduct,
+    place: &Place,
+    mut again: u64,
+) {
+    let lane = fresh(thread_idx_x()) % 32;
+    while again != 0 {
+        let bit = again.trailing_zeros();
+        again &= again - 1;
+        let (row, column) = place.corner(lane, bit);
+        let (line, j) = product.kw.divmod(column);
+        let (channel, i) = product.kh.divmod(line);
+        let mut sum = 0.0;
+        let mut tile = place.start;
+        while tile < place.end {
+            let (batch, y) = product.out_h.divmod(tile);
+            let of_batch = i64::from(batch * product.groups.divisor() + place.group);
+            let dy_line = (of_batch * i64::from(product.rows) + i64::from(row))
+                * i64::from(product.out_h.divisor())
+                + i64::from(y);
+            let dy_from = dy.wrapping_offset((dy_line * i64::from(product.out_w)) as isize);
+            let h = y as i32 * product.step_h + product.start_h + i as i32;
+            let x_line = (of_batch * i64::from(product.channels) + i64::from(channel)) * i64::from(product.h)
+                + i64::from(h);
+            let x_from = x.wrapping_offset((x_line * i64::from(product.w)) as isize);
+            let mut pixel = 0;
+            while pixel < product.out_w {
+                // A negative coordinate is a huge unsigned one.
+                let w = (pixel * product.step_w + product.start + j).wrapping_sub(product.left);
+                if ((h as u32) < product.h as u32) & (w < product.w as u32) {
+                    // SAFETY: the pixel lies in dy, and what it meets in x.
+                    unsafe {
+                        let value = *dy_from.wrapping_add(pixel as usize);
+                        sum = E::mul_add(value, *x_from.wrapping_add(w as usize), sum);
+                    }
+                }
+                pixel += 1;
+            }
+            tile += 1;
+        }
+        // SAFETY: the element lies in the run's sums, and is this thread's.
+        unsafe { *partial.wrapping_offset(place.offset(product, row, column)) = sum };
     }
 }
 
@@ -207,7 +327,7 @@ pub unsafe fn conv2d_few_dw_mma<E: Factor>(dy: *mut E, x: *mut E, partial: *mut 
 /// # Safety
 /// The tiles were staged before the last barrier; all lanes of the warp call this together.
 #[inline(always)]
-unsafe fn multiply<E: Factor>(
+unsafe fn multiply<E: Factor, const SPLIT: bool>(
     sums: &mut [[[f32; 4]; 4]; 4],
     a_lane: u32,
     dy_pitch: u32,
@@ -244,34 +364,45 @@ unsafe fn multiply<E: Factor>(
     };
     // SAFETY: by this function's contract.
     unsafe {
-        let a = |m: u32| load_matrices::<false>(a_lane + m * 16 * dy_pitch);
-        let a = [a(0), a(1), a(2), a(3)];
-        let mut n = 0;
-        while n < 4 {
-            let b = [word(met[n], t), word(met[n], t + 4)];
-            let mut m = 0;
-            while m < 4 {
-                sums[m][n] = E::mma(a[m], b, sums[m][n]);
-                m += 1;
+        let right = |n: usize| [word(met[n], t), word(met[n], t + 4)];
+        let right = [right(0), right(1), right(2), right(3)];
+        let parts = if SPLIT { right.map(|b| b.map(split_plain)) } else { [[(0, 0); 2]; 4] };
+        let mut m = 0;
+        while m < 4 {
+            let left = load_matrices::<false>(a_lane + m as u32 * 16 * dy_pitch);
+            let left_parts = if SPLIT { turned(left.map(split_plain)) } else { [left; 2] };
+            let mut n = 0;
+            while n < 4 {
+                sums[m][n] = if SPLIT {
+                    multiply_three(left_parts, parts[n], sums[m][n])
+                } else {
+                    E::mma(left, right[n], sums[m][n])
+                };
+                n += 1;
             }
-            n += 1;
+            m += 1;
         }
     }
 }
 
-/// Brings rows to shared memory as they are, with zeros around them; f32 is rounded to TF32. `line` says where a row
+/// Brings rows to shared memory as they are, with zeros around them; f32 is rounded to TF32, unless products
+/// split it. `line` says where a row
 /// starts, and whether it counts.
 ///
 /// # Safety
 /// The rows that count are valid for reads of `tile.w` elements, and all start a whole number of rows from `base`. The
 /// launch gave the tile its shared memory, and no thread reads it before the next barrier.
 #[inline(always)]
-unsafe fn stage<E: Num<Acc = f32>>(tile: Tile, base: *const E, line: impl Fn(u32) -> (*const E, bool)) {
+unsafe fn stage<E: Num<Acc = f32>, const SPLIT: bool>(
+    tile: Tile,
+    base: *const E,
+    line: impl Fn(u32) -> (*const E, bool),
+) {
     let (thread, threads) = (thread_idx_x(), block_dim_x());
     let lanes = 16 / size_of::<E>() as u32;
     let element = size_of::<E>() as u32;
     let round = |bits: u32| {
-        if size_of::<E>() == 2 { bits } else { to_tf32(f32::from_bits(bits)).to_bits() }
+        if size_of::<E>() == 2 { bits } else { number::<SPLIT>(bits) }
     };
     if (base.addr() & 15 == 0) & (tile.w & (lanes - 1) == 0) {
         let total = tile.lines * tile.vectors.divisor();
@@ -334,10 +465,38 @@ unsafe fn stage<E: Num<Acc = f32>>(tile: Tile, base: *const E, line: impl Fn(u32
     }
 }
 
+/// wgrad for few input channels on tensor cores.
+///
+/// # Safety
+/// As for [`gradient`].
+#[inline(always)]
+pub unsafe fn conv2d_few_dw_mma<E: Factor>(dy: *mut E, x: *mut E, partial: *mut f32, product: FewProduct) {
+    // SAFETY: by this function's contract.
+    unsafe { gradient::<E, false>(dy, x, partial, &product) };
+}
+
 entry! { sm_80 single conv2d_few_dw_mma {
     args(dy: *mut E, x: *mut E, partial: *mut f32)
     hidden(product: FewProduct)
     constants()
     barriers(2)
     threads(256, 2)
+} }
+
+/// wgrad for few input channels with split products.
+///
+/// # Safety
+/// As for [`gradient`].
+#[inline(always)]
+pub unsafe fn conv2d_few_dw_split<E: Factor>(dy: *mut E, x: *mut E, partial: *mut f32, product: FewProduct) {
+    // SAFETY: by this function's contract.
+    unsafe { gradient::<E, true>(dy, x, partial, &product) };
+}
+
+entry! { sm_80 f32 conv2d_few_dw_split {
+    args(dy: *mut E, x: *mut E, partial: *mut f32)
+    hidden(product: FewProduct)
+    constants()
+    barriers(2)
+    threads(192, 2)
 } }

@@ -52,6 +52,7 @@ pub mod conv2d_depthwise_dw;
 pub mod conv2d_few;
 pub mod conv2d_few_dw;
 pub mod conv2d_few_dw_mma;
+pub mod conv2d_few_mma;
 pub mod conv2d_patch;
 pub mod conv2d_patch_dw;
 pub mod conv2d_pointwise;

@@ -111,11 +111,11 @@ fn split(bits: u32) -> (u32, u32) {
     (high.to_bits(), rest.to_bits())
 }
 
-/// As [`split`], in fewer instructions, for numbers whose NaNs are [`plain`]: the nearest TF32 value, ties away from zero.
-/// The hardware drops the last 13 bits of the rest, which are rounded before. What is not finite gives a first part that
-/// is not finite either, and a rest that means nothing.
+/// A number's TF32 part and what is left of it, in few instructions, for numbers whose NaNs are [`plain`]: the nearest TF32
+/// value, ties away from zero. The hardware drops the last 13 bits of the rest, which are rounded before. What is not
+/// finite gives a first part that is not finite either, and a rest that means nothing.
 #[inline(always)]
-fn split_plain(bits: u32) -> (u32, u32) {
+pub fn split_plain(bits: u32) -> (u32, u32) {
     let high = bits.wrapping_add(0x1000) & !0x1fff;
     let rest = f32::from_bits(bits) - f32::from_bits(high);
     (high, rest.to_bits().wrapping_add(0x1000))
@@ -127,6 +127,13 @@ pub fn plain(bits: u32) -> u32 {
     if f32::from_bits(bits).is_nan() { 0x7fc0_0000 } else { bits }
 }
 
+/// The bits of an f32 as they are multiplied, rounded to TF32 unless products split it.
+#[inline(always)]
+#[must_use]
+pub fn number<const SPLIT: bool>(bits: u32) -> u32 {
+    if SPLIT { plain(bits) } else { to_tf32(f32::from_bits(bits)).to_bits() }
+}
+
 /// As [`Factor::mma`] for f32, with three products of TF32 parts.
 ///
 /// # Safety
@@ -134,7 +141,7 @@ pub fn plain(bits: u32) -> u32 {
 #[inline(always)]
 pub unsafe fn multiply_split(a: [u32; 4], b: [u32; 2], sum: [f32; 4]) -> [f32; 4] {
     // SAFETY: by this function's contract.
-    unsafe { multiply_three(a.map(split), b.map(split), sum) }
+    unsafe { multiply_three(turned(a.map(split)), b.map(split), sum) }
 }
 
 /// As [`multiply_split`], for numbers whose NaNs are [`plain`]. The sum is not finite if a number is not.
@@ -144,7 +151,7 @@ pub unsafe fn multiply_split(a: [u32; 4], b: [u32; 2], sum: [f32; 4]) -> [f32; 4
 #[inline(always)]
 pub unsafe fn multiply_parts(a: [u32; 4], b: [u32; 2], sum: [f32; 4]) -> [f32; 4] {
     // SAFETY: by this function's contract.
-    unsafe { multiply_three(a.map(split_plain), b.map(split_plain), sum) }
+    unsafe { multiply_three(turned(a.map(split_plain)), b.map(split_plain), sum) }
 }
 
 /// A thread's part of a product: `I` fragments of 16 rows by `J` of 8 columns.
@@ -185,13 +192,19 @@ impl<const I: usize, const J: usize> Fragments<I, J> {
     }
 }
 
-/// The products of the parts, the small ones first, added to the sum.
+/// All first parts, and all others.
+#[inline(always)]
+#[must_use]
+pub fn turned(parts: [(u32, u32); 4]) -> [[u32; 4]; 2] {
+    [parts.map(|part| part.0), parts.map(|part| part.1)]
+}
+
+/// As [`multiply_parts`], for parts: the small products first, added to the sum.
 ///
 /// # Safety
 /// All lanes of the warp call this together.
 #[inline(always)]
-unsafe fn multiply_three(a: [(u32, u32); 4], b: [(u32, u32); 2], sum: [f32; 4]) -> [f32; 4] {
-    let (a_high, a_low) = (a.map(|part| part.0), a.map(|part| part.1));
+pub unsafe fn multiply_three([a_high, a_low]: [[u32; 4]; 2], b: [(u32, u32); 2], sum: [f32; 4]) -> [f32; 4] {
     let (b_high, b_low) = (b.map(|part| part.0), b.map(|part| part.1));
     // SAFETY: by this function's contract.
     let fresh = unsafe {

@@ -656,6 +656,55 @@ pub static KERNELS: &[KernelInfo] = &[
         ],
     },
     KernelInfo {
+        name: "conv2d_few_dw_split",
+        family: Family::F32,
+        source: include_str!("conv2d_few_dw_split/source.rs"),
+        args: &[
+            Param { name: "dy", ty: "*mut E" },
+            Param { name: "x", ty: "*mut E" },
+            Param { name: "partial", ty: "*mut f32" },
+        ],
+        hidden: &[Param { name: "product", ty: "FewProduct" }],
+        constants: &[],
+        modules: &[Module { kind: "f32", target: "sm_80", ptx: include_str!("conv2d_few_dw_split/f32.ptx") }],
+    },
+    KernelInfo {
+        name: "conv2d_few_mma",
+        family: Family::Single,
+        source: include_str!("conv2d_few_mma/source.rs"),
+        args: &[
+            Param { name: "dy", ty: "*mut E" },
+            Param { name: "filter", ty: "*mut E" },
+            Param { name: "dx", ty: "*mut E" },
+        ],
+        hidden: &[Param { name: "described", ty: "FewMatrix" }],
+        constants: &[
+            Constant { name: "taps", divisor: false },
+            Constant { name: "tap_groups", divisor: false },
+        ],
+        modules: &[
+            Module { kind: "f16", target: "sm_80", ptx: include_str!("conv2d_few_mma/f16.ptx") },
+            Module { kind: "bf16", target: "sm_80", ptx: include_str!("conv2d_few_mma/bf16.ptx") },
+            Module { kind: "f32", target: "sm_80", ptx: include_str!("conv2d_few_mma/f32.ptx") },
+        ],
+    },
+    KernelInfo {
+        name: "conv2d_few_split",
+        family: Family::F32,
+        source: include_str!("conv2d_few_split/source.rs"),
+        args: &[
+            Param { name: "dy", ty: "*mut E" },
+            Param { name: "filter", ty: "*mut E" },
+            Param { name: "dx", ty: "*mut E" },
+        ],
+        hidden: &[Param { name: "described", ty: "FewMatrix" }],
+        constants: &[
+            Constant { name: "taps", divisor: false },
+            Constant { name: "tap_groups", divisor: false },
+        ],
+        modules: &[Module { kind: "f32", target: "sm_80", ptx: include_str!("conv2d_few_split/f32.ptx") }],
+    },
+    KernelInfo {
         name: "conv2d_forward",
         family: Family::Arithmetic,
         source: include_str!("conv2d_forward/source.rs"),

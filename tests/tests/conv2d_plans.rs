@@ -114,8 +114,16 @@ fn large_problems_run_on_what_suits_them() {
     assert_eq!(auto::<f32>(DEPTHWISE, H200)[0], ["conv2d_depthwise"]);
     assert_eq!(auto::<f32>(DEPTHWISE, H200)[1], ["conv2d_depthwise"]);
     assert_eq!(auto::<f32>(DEPTHWISE, H200)[2], ["conv2d_depthwise_dw", "conv2d_dw_reduce"]);
-    assert_eq!(auto::<f32>(STEM, H200)[1], ["conv2d_few"]);
-    assert_eq!(auto::<f32>(STEM, H200)[2], ["conv2d_few_dw", "conv2d_dw_reduce"]);
+    assert_eq!(auto::<f32>(STEM, H200)[1], ["conv2d_few_split"]);
+    assert_eq!(auto::<f32>(STEM, H200)[2], ["conv2d_few_dw_split", "conv2d_dw_reduce"]);
+    assert_eq!(auto::<half::bf16>(STEM, H200)[1], ["conv2d_few_mma"]);
+    assert_eq!(names::<f32>(STEM, tf32, H200)[1], ["conv2d_few_mma"]);
+    assert_eq!(auto::<f32>(STEM, V100)[1], ["conv2d_few"]);
+    assert_eq!(auto::<f32>(STEM, V100)[2], ["conv2d_few_dw", "conv2d_dw_reduce"]);
+    // Four rows of a fragment's sixteen: enough for one product, not for three.
+    let shallow = Shape([32, 4, 64, 56, 56], [3, 1, 1, 1]);
+    assert_eq!(auto::<f32>(shallow, H200)[1], ["conv2d_few"]);
+    assert_eq!(names::<f32>(shallow, tf32, H200)[1], ["conv2d_few_mma"]);
     assert_eq!(auto::<f32>(GROUPED, H200)[0], ["conv2d_few"]);
     assert_eq!(auto::<f32>(GROUPED, H200)[1], ["conv2d_few"]);
     assert_eq!(auto::<f32>(GROUPED, H200)[2], ["conv2d_depthwise_dw", "conv2d_dw_reduce"]);

@@ -38,6 +38,14 @@ pub(super) fn tiled(kernel: &'static str) -> Vec<Case> {
         let infinite = special.map(|&(constants, sizes)| convolution(kernel, constants, sizes));
         cases.extend(infinite.map(|case| case.data(Data::Overflow)));
     }
+    if kernel == "conv2d_backward_dx" {
+        let (constants, sizes) = FEW_CHANNELS[0];
+        cases.push(convolution(kernel, constants, sizes).data(Data::Overflow).accumulate(true));
+    }
+    if kernel == "conv2d_backward_dw" {
+        // Without zeros around x, which an infinity must not meet.
+        cases.push(convolution(kernel, [3, 2, 1, 1, 0, 0, 1, 64], [1, 5, 64, 5, 13]).data(Data::Overflow));
+    }
     cases
 }
 
@@ -224,7 +232,7 @@ pub(super) const DEPTHWISE: [([i32; 8], [i32; 5]); 15] = [
 
 /// Few input channels: several tiles along the rows and the columns, strides from one class to four parts of them, and
 /// more channels than a thread takes.
-pub(super) const FEW_CHANNELS: [([i32; 8], [i32; 5]); 12] = [
+pub(super) const FEW_CHANNELS: [([i32; 8], [i32; 5]); 15] = [
     ([7, 7, 2, 2, 3, 3, 1, 64], [1, 3, 17, 18, 20]),
     ([3, 3, 1, 1, 1, 1, 1, 64], [2, 3, 16, 16, 9]),
     ([5, 4, 4, 3, 1, 0, 1, 64], [1, 5, 16, 25, 22]),
@@ -237,6 +245,10 @@ pub(super) const FEW_CHANNELS: [([i32; 8], [i32; 5]); 12] = [
     ([3, 3, 1, 1, 1, 1, 1, 64], [1, 3, 64, 3, 80]),
     ([3, 5, 1, 1, 1, 2, 1, 64], [1, 2, 24, 8, 16]),
     ([3, 3, 1, 1, 1, 1, 1, 64], [1, 4, 16, 2, 200]),
+    // On tensor cores: rows of taps in two turns, groups with two parts of the reduction, and tiles on both sides.
+    ([5, 2, 1, 1, 2, 1, 2, 64], [1, 8, 40, 5, 10]),
+    ([6, 3, 1, 1, 3, 1, 1, 64], [1, 9, 18, 8, 12]),
+    ([2, 3, 2, 2, 1, 0, 1, 64], [1, 3, 17, 40, 101]),
 ];
 
 /// Few output channels: as many input channels, more and fewer, and more than a thread takes; with a stride, wgrad alone.

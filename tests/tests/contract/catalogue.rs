@@ -304,11 +304,12 @@ fn pad_and_upsample(list: &mut Vec<Subject>) {
 }
 
 /// Calls of a convolution with a 3 × 2 filter, strides 2 and 1, pads 1 and 0 and two groups: few channels, then
-/// enough for tiles, with both reductions small and large, then one input channel a group, and three, in both math modes.
+/// enough for tiles, with both reductions small and large, then one input channel a group, three, and four, in both math
+/// modes.
 fn convolution_calls(gradients: bool) -> Vec<Call> {
     let mut calls = Vec::new();
     let tiles = [[1, 32, 32, 9, 9], [2, 256, 288, 12, 13], [1, 40, 384, 30, 31], [1, 6, 64, 8, 8]];
-    let special = [[2, 2, 4, 9, 8], [1, 6, 64, 16, 16]];
+    let special = [[2, 2, 4, 9, 8], [1, 6, 64, 16, 16], [1, 8, 64, 16, 16]];
     for [b, c_in, c_out, h, wd] in [[2, 4, 6, 5, 7]].into_iter().chain(tiles).chain(special) {
         let call = Call::new(&[b, c_in, c_out, h, wd, (h - 1) / 2 + 1, wd - 1]);
         for math in [MathMode::Ieee, MathMode::Tf32] {

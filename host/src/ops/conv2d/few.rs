@@ -1,6 +1,8 @@
-//! The launches of dgrad for few input channels, and of forward for few output channels: what `device/src/conv2d_few.rs` computes, described in its words.
+//! The launches of dgrad for few input channels, and of forward for few output channels: what
+//! `device/src/conv2d_few.rs` computes, described in its words; on tensor cores where they serve.
 
 use super::depthwise::{Axis, Planes};
+use super::few_mma;
 use super::plan::Problem;
 use super::tiled::{Channels, Machine, ceil};
 use crate::element::DType;
@@ -91,6 +93,9 @@ fn launch(
     touched: [Touched; 3],
     accumulate: Option<bool>,
 ) -> Option<Launch> {
+    if let Some(launch) = few_mma::launch(problem, m, [y, x], of, touched, accumulate) {
+        return Some(launch);
+    }
     let ((first_h, rows), (first_w, all_columns)) = (y.cells(), x.cells());
     let column_blocks = ceil(all_columns, THREADS);
     let columns = ceil(all_columns, column_blocks);

@@ -23,9 +23,10 @@ const MAX_PARTIAL: i64 = 48 << 20;
 const BANKS: i64 = 32;
 const SHIFT: i64 = 4;
 
-/// Columns and warps of a block on tensor cores.
+/// Columns of a warp on tensor cores, and warps of a block: with one product, and split.
 const WARP_COLUMNS: i64 = 32;
 const MAX_WARPS: i64 = 8;
+const MAX_SPLIT_WARPS: i64 = 6;
 
 /// How wgrad runs.
 pub(super) enum Gradient {
@@ -42,7 +43,7 @@ impl Gradient {
         if problem.c_out_per_group() < 16 || taps_w < 2 || volumes.x == 0 || !suits(problem, m.dtype) {
             return None;
         }
-        if m.mma() {
+        if m.multiplies() {
             Products::new(problem, volumes, m).map(Self::Products)
         } else {
             Lanes::new(problem, volumes, m).map(Self::Lanes)
@@ -197,7 +198,7 @@ impl Products {
         let x_bytes = ceil(x_lines.checked_mul(x_pitch)? * element, 128) * 128;
         let shared_bytes = x_bytes + BLOCK_ROWS * dy_pitch * element;
         let warps = ceil(x_lines * x.taps, WARP_COLUMNS);
-        let column_blocks = ceil(warps, MAX_WARPS);
+        let column_blocks = ceil(warps, if m.split() { MAX_SPLIT_WARPS } else { MAX_WARPS });
         let row_blocks = ceil(i64::from(problem.c_out_per_group()), BLOCK_ROWS);
         let tiles = i64::from(problem.b) * y.out;
         let others = column_blocks * row_blocks * i64::from(problem.g);
@@ -249,6 +250,7 @@ impl Products {
             block_x: (32 * self.warps) as u32,
             shared_bytes: self.shared_bytes as u32,
         };
-        Launch::variant("conv2d_few_dw_mma", m.dtype, &[], params, &[dy, x, partial], geometry)
+        let name = if m.split() { "conv2d_few_dw_split" } else { "conv2d_few_dw_mma" };
+        Launch::variant(name, m.dtype, &[], params, &[dy, x, partial], geometry)
     }
 }

@@ -7,6 +7,7 @@ pub(super) mod checked;
 mod depthwise;
 mod few;
 mod few_dw;
+mod few_mma;
 mod patch;
 mod patch_dw;
 mod patch_tile;

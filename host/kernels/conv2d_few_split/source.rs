@@ -1,0 +1,16 @@
+/// dgrad for few channels with split products.
+///
+/// # Safety
+/// As for [`product`].
+#[inline(always)]
+pub unsafe fn conv2d_few_split<E: Factor>(
+    dy: *mut E,
+    filter: *mut E,
+    dx: *mut E,
+    described: FewMatrix,
+    taps: i32,
+    tap_groups: i32,
+) {
+    // SAFETY: by this function's contract.
+    unsafe { product::<E, SPLIT_LINES, true>(dy, filter, dx, &described, [taps as u32, tap_groups as u32]) };
+}
