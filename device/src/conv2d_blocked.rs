@@ -417,16 +417,16 @@ unsafe fn one_tile<
             let to = BUFFERS + next % STEPS * bytes;
             if SPLIT {
                 bringer.bring::<ROWS, PIXELS>(from, product, next < steps, to);
-                commit_copies();
             }
             let first = load::<I, J>(a_at + buffer, b_at + buffer, 0);
             if !SPLIT {
                 bringer.bring::<ROWS, PIXELS>(from, product, next < steps, to);
-                commit_copies();
             }
             first.multiply::<E, SPLIT>(&mut sums);
             load::<I, J>(a_at + buffer, b_at + buffer, 1).multiply::<E, SPLIT>(&mut sums);
         }
+        // Measured: faster here, for split products, than behind the copies.
+        commit_copies();
         step += 1;
     }
     wait_copies::<0>();

@@ -10,11 +10,11 @@
 use crate::conv2d_prepare::ROW;
 use crate::divmod::FastDivmod;
 use crate::gpu::{
-    block_idx_x, commit_copies, copy16_async_if, fresh, grid_dim_x, load_matrices, shared_load,
+    block_idx_x, commit_copies, copy16_async_if, fresh, grid_dim_x, load_if, load_matrices, shared_load,
     shared_load16, shared_store16, sync_threads, thread_idx_x, wait_copies,
 };
 use crate::mma::{Factor, FragmentSums, Fragments};
-use crate::num::{Num, put};
+use crate::num::Num;
 
 /// Steps that are on their way or being multiplied.
 const STEPS: u32 = 4;
@@ -441,19 +441,34 @@ unsafe fn store<E, const I: usize, const J: usize, const COLUMNS: u32, const SPL
         let (row, column) = corner::<I, J, COLUMNS>(part, thread, 0, j);
         let (tap, channel) = column_of::<E>(product, part, column);
         let first = partial.wrapping_offset(line(product, part, [tap, row]) as isize);
+        let to = |i: u32, e: u32| first.wrapping_add((i * 8 * product.channels + channel + e) as usize);
+        let lies = |i: u32, e: u32| {
+            tap < product.taps && row + i * 8 < product.rows && channel + e < product.channels
+        };
+        // All are on their way before the first is waited for.
+        let mut old = [[[0.0; 2]; 2]; I];
+        if !SPLIT && product.accumulate != 0 {
+            let mut i = 0;
+            while i < 2 * I as u32 {
+                // SAFETY: by this function's contract.
+                old[i as usize / 2][i as usize % 2] =
+                    unsafe { [0, 1].map(|e| load_if(lies(i, e), to(i, e), 0.0)) };
+                i += 1;
+            }
+        }
         let mut i = 0;
         while i < 2 * I as u32 {
-            let to = first.wrapping_add((i * 8 * product.channels + channel) as usize);
             let mut e = 0;
             while e < 2 {
-                if tap < product.taps && row + i * 8 < product.rows && channel + e < product.channels {
+                if lies(i, e) {
                     let sum = sums[i as usize / 2][j as usize][(i % 2 * 2 + e) as usize];
                     if SPLIT && !sum.is_finite() {
                         again |= 1 << (i * 2 * J as u32 + j * 2 + e);
                     } else {
-                        let accumulate = if SPLIT { 0 } else { product.accumulate };
+                        let sum =
+                            if SPLIT { sum } else { sum + old[i as usize / 2][i as usize % 2][e as usize] };
                         // SAFETY: by this function's contract.
-                        unsafe { put(to.wrapping_add(e as usize), sum, accumulate) };
+                        unsafe { *to(i, e) = sum };
                     }
                 }
                 e += 1;
