@@ -16,7 +16,7 @@ use crate::gpu::{
     block_idx_x, commit_copies, copy16_async_if, fresh, grid_dim_x, load_matrices, shared_load16,
     shared_store16, sync_threads, thread_idx_x, wait_copies,
 };
-use crate::mma::{Factor, FragmentSums, Fragments};
+use crate::mma::{Factor, FragmentSums, Fragments, add_products};
 use crate::num::{Num, put};
 
 /// Taps that a kernel can have here.
@@ -422,10 +422,16 @@ unsafe fn one_tile<
             if !SPLIT {
                 bringer.bring::<ROWS, PIXELS>(from, product, next < steps, to);
             }
-            first.multiply::<E, SPLIT>(&mut sums);
-            load::<I, J>(a_at + buffer, b_at + buffer, 1).multiply::<E, SPLIT>(&mut sums);
+            if SPLIT {
+                let first = first.split_products();
+                let second = load::<I, J>(a_at + buffer, b_at + buffer, 1).split_products();
+                add_products(&mut sums, &first);
+                add_products(&mut sums, &second);
+            } else {
+                first.multiply::<E>(&mut sums);
+                load::<I, J>(a_at + buffer, b_at + buffer, 1).multiply::<E>(&mut sums);
+            }
         }
-        // Measured: faster here, for split products, than behind the copies.
         commit_copies();
         step += 1;
     }

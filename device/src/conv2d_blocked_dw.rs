@@ -13,7 +13,7 @@ use crate::gpu::{
     block_idx_x, commit_copies, copy16_async_if, fresh, grid_dim_x, load_if, load_matrices, shared_load,
     shared_load16, shared_store16, sync_threads, thread_idx_x, wait_copies,
 };
-use crate::mma::{Factor, FragmentSums, Fragments};
+use crate::mma::{Factor, FragmentSums, Fragments, add_products};
 use crate::num::Num;
 
 /// Steps that are on their way or being multiplied.
@@ -372,8 +372,15 @@ unsafe fn one_part<
                 BUFFERS + next % STEPS * bytes,
             );
             commit_copies();
-            first.multiply::<E, SPLIT>(&mut sums);
-            load::<E, I, J>(a_at, b_at, 1).multiply::<E, SPLIT>(&mut sums);
+            if SPLIT {
+                let first = first.split_products();
+                let second = load::<E, I, J>(a_at, b_at, 1).split_products();
+                add_products(&mut sums, &first);
+                add_products(&mut sums, &second);
+            } else {
+                first.multiply::<E>(&mut sums);
+                load::<E, I, J>(a_at, b_at, 1).multiply::<E>(&mut sums);
+            }
         }
         (pixel, next) = (pixel + step_pixels::<E>(), next + 1);
         (done, step) = (done + step_pixels::<E>(), step + 1);

@@ -144,16 +144,6 @@ pub unsafe fn multiply_split(a: [u32; 4], b: [u32; 2], sum: [f32; 4]) -> [f32; 4
     unsafe { multiply_three(turned(a.map(split)), b.map(split), sum) }
 }
 
-/// As [`multiply_split`], for numbers whose NaNs are [`plain`]. The sum is not finite if a number is not.
-///
-/// # Safety
-/// All lanes of the warp call this together.
-#[inline(always)]
-pub unsafe fn multiply_parts(a: [u32; 4], b: [u32; 2], sum: [f32; 4]) -> [f32; 4] {
-    // SAFETY: by this function's contract.
-    unsafe { multiply_three(turned(a.map(split_plain)), b.map(split_plain), sum) }
-}
-
 /// A thread's part of a product: `I` fragments of 16 rows by `J` of 8 columns.
 pub type FragmentSums<const I: usize, const J: usize> = [[[f32; 4]; J]; I];
 
@@ -167,29 +157,67 @@ pub struct Fragments<const I: usize, const J: usize> {
 }
 
 impl<const I: usize, const J: usize> Fragments<I, J> {
-    /// Adds their products to the sums, split those of [`multiply_parts`].
+    /// Adds their products to the sums.
     ///
     /// # Safety
     /// All lanes of the warp call this together.
     #[inline(always)]
-    pub unsafe fn multiply<E: Factor, const SPLIT: bool>(&self, sums: &mut FragmentSums<I, J>) {
+    pub unsafe fn multiply<E: Factor>(&self, sums: &mut FragmentSums<I, J>) {
         let mut i = 0;
         while i < I {
             let mut j = 0;
             while j < J {
                 // SAFETY: by this function's contract.
-                unsafe {
-                    sums[i][j] = if SPLIT {
-                        multiply_parts(self.left[i], self.right[j], sums[i][j])
-                    } else {
-                        E::mma(self.left[i], self.right[j], sums[i][j])
-                    };
-                }
+                sums[i][j] = unsafe { E::mma(self.left[i], self.right[j], sums[i][j]) };
                 j += 1;
             }
             i += 1;
         }
     }
+
+    /// Their split products, of numbers whose NaNs are [`plain`]. One is not finite if a number is not.
+    ///
+    /// # Safety
+    /// All lanes of the warp call this together.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn split_products(&self) -> FragmentSums<I, J> {
+        let mut products = [[[0.0; 4]; J]; I];
+        let mut i = 0;
+        while i < I {
+            let mut j = 0;
+            while j < J {
+                let (left, right) = (self.left[i].map(split_plain), self.right[j].map(split_plain));
+                // SAFETY: by this function's contract.
+                products[i][j] = unsafe { three_products(turned(left), right) };
+                j += 1;
+            }
+            i += 1;
+        }
+        products
+    }
+}
+
+/// Adds products to the sums. Measured: split products are faster when none is added before all of a step were begun.
+#[inline(always)]
+pub fn add_products<const I: usize, const J: usize>(
+    sums: &mut FragmentSums<I, J>,
+    products: &FragmentSums<I, J>,
+) {
+    let mut i = 0;
+    while i < I {
+        let mut j = 0;
+        while j < J {
+            sums[i][j] = add_four(sums[i][j], products[i][j]);
+            j += 1;
+        }
+        i += 1;
+    }
+}
+
+#[inline(always)]
+fn add_four(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+    [a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]]
 }
 
 /// All first parts, and all others.
@@ -199,18 +227,27 @@ pub fn turned(parts: [(u32, u32); 4]) -> [[u32; 4]; 2] {
     [parts.map(|part| part.0), parts.map(|part| part.1)]
 }
 
-/// As [`multiply_parts`], for parts: the small products first, added to the sum.
+/// The products of the parts of numbers, the small ones first, added to the sum.
 ///
 /// # Safety
 /// All lanes of the warp call this together.
 #[inline(always)]
-pub unsafe fn multiply_three([a_high, a_low]: [[u32; 4]; 2], b: [(u32, u32); 2], sum: [f32; 4]) -> [f32; 4] {
+pub unsafe fn multiply_three(a: [[u32; 4]; 2], b: [(u32, u32); 2], sum: [f32; 4]) -> [f32; 4] {
+    // SAFETY: by this function's contract.
+    add_four(sum, unsafe { three_products(a, b) })
+}
+
+/// The products of the parts of numbers, the small ones first.
+///
+/// # Safety
+/// All lanes of the warp call this together.
+#[inline(always)]
+unsafe fn three_products([a_high, a_low]: [[u32; 4]; 2], b: [(u32, u32); 2]) -> [f32; 4] {
     let (b_high, b_low) = (b.map(|part| part.0), b.map(|part| part.1));
     // SAFETY: by this function's contract.
-    let fresh = unsafe {
+    unsafe {
         let small = mma_tf32(a_low, b_high, [0.0; 4]);
         let small = mma_tf32(a_high, b_low, small);
         mma_tf32(a_high, b_high, small)
-    };
-    [sum[0] + fresh[0], sum[1] + fresh[1], sum[2] + fresh[2], sum[3] + fresh[3]]
+    }
 }
