@@ -230,7 +230,7 @@ impl Executor for PtxMachine {
 }
 
 /// What a call launches: the portable kernel, or what is planned for a target, with a workspace where that has use
-/// for one.
+/// for one, of at most the bytes that the call's options say.
 pub(crate) fn launches(
     call: &Call<'_>,
     addresses: &[u64],
@@ -240,7 +240,8 @@ pub(crate) fn launches(
     let Some((target, algorithm)) = planned else { return Ok(vec![call.prepare(addresses)?]) };
     let mut call = *call;
     call.options.algorithm = algorithm;
-    let bytes = call.workspace_bytes(addresses, target)?;
+    let most = call.options.workspace.map_or(u64::MAX, |workspace| workspace.bytes);
+    let bytes = call.workspace_bytes(addresses, target)?.min(most);
     if bytes > 0 {
         call.options.workspace = Some(Workspace { address: workspace(bytes)?, bytes });
     }
@@ -346,6 +347,17 @@ pub(crate) fn plan(
     algorithm: Algorithm,
     math: MathMode,
 ) -> Result<Vec<cotangent::launch::Launch>, Failure> {
+    planned(case, dtype, target, algorithm, math).map(|(plan, _)| plan)
+}
+
+/// As [`plan`], with the bytes of workspace that it has use for.
+pub(crate) fn planned(
+    case: &Case,
+    dtype: DType,
+    target: &Target,
+    algorithm: Algorithm,
+    math: MathMode,
+) -> Result<(Vec<cotangent::launch::Launch>, u64), Failure> {
     let kernel = kernel(case.kernel, dtype, &case.constants)?;
     let mut options = LaunchOptions::new().accumulate(case.accumulate).math(math).algorithm(algorithm);
     options.rows = case.rows;
@@ -355,7 +367,7 @@ pub(crate) fn plan(
     let addresses: Vec<u64> = (0..kernel.pointers()).map(|i| ((i as u64 + 1) << 44) + offset(i)).collect();
     let bytes = call.workspace_bytes(&addresses, target)?;
     call.options.workspace = Some(Workspace { address: 1 << 50, bytes });
-    call.plan(&addresses, target)
+    Ok((call.plan(&addresses, target)?, bytes))
 }
 
 impl Executor for Place {

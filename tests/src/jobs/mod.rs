@@ -10,6 +10,7 @@ mod bits;
 mod drawn;
 mod elementwise;
 mod exact;
+mod scarce;
 mod shapes;
 mod tf32;
 mod typed;
@@ -113,6 +114,7 @@ pub fn all() -> Vec<Job> {
         kernels().into_iter().flat_map(|kernel| checked(kernel, &one_a_module(kernel))).collect();
     jobs.extend(tf32::jobs(&TARGETS[0], &TARGETS[1]));
     jobs.extend(exact::jobs());
+    jobs.extend(scarce::jobs(&TARGETS[1]));
     jobs.extend(elementwise::jobs());
     jobs
 }

@@ -76,7 +76,7 @@ fn volumes(case: &Case) -> [usize; 3] {
     [b * c_in * h * w, c_out * (c_in / g) * kh * kw, b * c_out * oh * ow].map(|volume| volume as usize)
 }
 
-fn products(executor: &dyn Executor, case: &Case) -> Result<Measured, Failure> {
+pub(super) fn products(executor: &dyn Executor, case: &Case) -> Result<Measured, Failure> {
     let [x, w, y] = volumes(case);
     let (names, lengths) = match case.kernel {
         "conv2d_forward" => (["x", "w", "y"], [x, w, y]),

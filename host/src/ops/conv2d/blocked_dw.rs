@@ -32,8 +32,8 @@ pub(super) struct Gradient {
 }
 
 impl Gradient {
-    /// Nothing where the kernel does not serve, or patches are as fast.
-    pub(super) fn new(problem: &Problem, volumes: &Volumes, m: Machine<'_>) -> Option<Self> {
+    /// In so many parts of the batch at least. Nothing where the kernel does not serve, or patches are as fast.
+    pub(super) fn new(problem: &Problem, volumes: &Volumes, m: Machine<'_>, parts: i64) -> Option<Self> {
         let taps = problem.taps();
         if !m.multiplies() || !(2..=MAX_TAPS).contains(&taps) || !small(problem) {
             return None;
@@ -43,10 +43,6 @@ impl Gradient {
             return None;
         }
         let split = m.split();
-        // Measured: plain sums are faster where split products would be read with a stride.
-        if split && problem.stride != [1, 1] {
-            return None;
-        }
         let batch = i64::from(problem.b);
         let groups = i64::from(problem.g);
         let dy = Image::new(m, batch, [groups, rows], pixels(problem.output));
@@ -55,7 +51,7 @@ impl Gradient {
         if !fills_planes(m, rows) || !fills_planes(m, channels) || !fits {
             return None;
         }
-        let parts = ceil(batch, MAX_IMAGE / x.bytes());
+        let parts = ceil(batch, MAX_IMAGE / x.bytes()).max(parts).min(batch);
         let part = ceil(batch, parts);
         let tile_rows = if split || rows <= 64 { 64 } else { 128 };
         let row_tiles = ceil(rows, tile_rows);

@@ -549,10 +549,11 @@ enum Way {
 }
 
 impl WeightGradient {
-    /// Nothing where only the portable kernel serves. `shared` says whether dgrad leaves dy in the blocked format.
-    pub(super) fn new(problem: &Problem, m: Machine<'_>, shared: bool) -> Option<Self> {
+    /// Nothing where only the portable kernel serves. `shared` says whether dgrad leaves dy in the blocked format; `parts`
+    /// is how many parts of the batch x is brought to it in at least.
+    pub(super) fn new(problem: &Problem, m: Machine<'_>, shared: bool, parts: i64) -> Option<Self> {
         let volumes = problem.volumes();
-        let any = Self::unaligned(problem, &volumes, m, shared);
+        let any = Self::unaligned(problem, &volumes, m, shared, parts);
         let Some(gradient) = pointwise::Gradient::new(problem, &volumes, m) else {
             return any;
         };
@@ -561,10 +562,16 @@ impl WeightGradient {
     }
 
     /// What serves tensors that lie anywhere.
-    fn unaligned(problem: &Problem, volumes: &Volumes, m: Machine<'_>, shared: bool) -> Option<Self> {
+    fn unaligned(
+        problem: &Problem,
+        volumes: &Volumes,
+        m: Machine<'_>,
+        shared: bool,
+        parts: i64,
+    ) -> Option<Self> {
         let way = depthwise::Gradient::depthwise(problem, volumes, m).map(Way::Depthwise);
         let way = way.or_else(|| few_dw::Gradient::new(problem, volumes, m).map(Way::Few));
-        let way = way.or_else(|| blocked_dw::Gradient::new(problem, volumes, m).map(Way::Blocked));
+        let way = way.or_else(|| blocked_dw::Gradient::new(problem, volumes, m, parts).map(Way::Blocked));
         let way = way.or_else(|| patch_dw::Gradient::new(problem, volumes, m).map(Way::Patches));
         let tiles = || {
             let suits = suits(problem, m.dtype, problem.c_out_per_group()) && volumes.y > 0 && volumes.w > 0;

@@ -94,8 +94,18 @@ fn wgrad(
     preparation: &mut Preparation,
 ) -> Option<Vec<Launch>> {
     let touched = touched(portable, ["dy", "x", "dw"]);
-    let gradient = WeightGradient::new(problem, m, shared.is_some())?;
-    let workspace = workspace(options, used, gradient.bytes())?;
+    // With less workspace than there is use for, x is brought to the blocked format in more parts.
+    let mut parts = 1;
+    let (gradient, workspace) = loop {
+        let gradient = WeightGradient::new(problem, m, shared.is_some(), parts)?;
+        if let Some(workspace) = workspace(options, used, gradient.bytes()) {
+            break (gradient, workspace);
+        }
+        if parts >= i64::from(problem.b) {
+            return None;
+        }
+        parts *= 2;
+    };
     gradient.launches(problem, m, touched, options.accumulate, shared, workspace, preparation)
 }
 
@@ -156,7 +166,7 @@ pub(super) fn backward_workspace<D: Num>(
     let m = machine::<D>(options, target);
     let left = tiled::input_gradient_workspace(&problem, m).next_multiple_of(256);
     let shared = tiled::blocked_dy(&problem, m).is_some();
-    left + WeightGradient::new(&problem, m, shared).map_or(0, |gradient| gradient.bytes())
+    left + WeightGradient::new(&problem, m, shared, 1).map_or(0, |gradient| gradient.bytes())
 }
 
 /// Both products, tiled or each by its own portable kernel; the combined portable kernel where neither is tiled.
@@ -248,7 +258,8 @@ pub(super) fn backward_dw_workspace<D: Num>(
     if Way::of::<D>(&problem, options, Part::Gradients { dx: false, dw: true }) != Way::Large {
         return 0;
     }
-    WeightGradient::new(&problem, machine::<D>(options, target), false).map_or(0, |gradient| gradient.bytes())
+    WeightGradient::new(&problem, machine::<D>(options, target), false, 1)
+        .map_or(0, |gradient| gradient.bytes())
 }
 
 pub(super) fn backward_dw<D: Num>(
