@@ -12,8 +12,8 @@ use crate::executor::{Blocks, names, planned};
 /// Constants and sizes, with tiles of 64 and of 128 output channels; parts of two batch items, and a last one of one.
 const CASES: [([i32; 8], [i32; 5]); 3] = [
     ([3, 3, 1, 1, 1, 1, 1, 64], [3, 18, 70, 6, 5]),
-    ([3, 3, 2, 2, 1, 1, 1, 64], [2, 40, 24, 7, 9]),
-    ([2, 3, 1, 1, 0, 1, 2, 64], [2, 36, 32, 5, 11]),
+    ([3, 3, 2, 2, 1, 1, 1, 64], [2, 40, 64, 7, 9]),
+    ([2, 3, 1, 1, 0, 1, 2, 64], [2, 36, 48, 5, 11]),
 ];
 
 /// An executor whose workspace is of so many bytes at most.

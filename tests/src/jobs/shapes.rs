@@ -45,6 +45,7 @@ pub(super) fn tiled(kernel: &'static str) -> Vec<Case> {
     if kernel == "conv2d_backward_dw" {
         // Without zeros around x, which an infinity must not meet.
         cases.push(convolution(kernel, [3, 2, 1, 1, 0, 0, 1, 64], [1, 5, 64, 5, 13]).data(Data::Overflow));
+        cases.push(convolution(kernel, [2, 3, 1, 1, 0, 0, 1, 64], [1, 16, 64, 5, 10]).data(Data::Overflow));
     }
     cases
 }

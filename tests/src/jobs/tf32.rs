@@ -42,7 +42,8 @@ pub(super) fn jobs(large: &Target, small: &Target) -> Vec<Job> {
                 let several = plan.iter().any(|launch| launch.geometry().grid_x > 1);
                 if target == small && several && !case.accumulate {
                     let one = job(&case, Some(*target), &names);
-                    let label = format!("{}, one block a launch", one.label);
+                    // Labels end in an element type.
+                    let label = one.label.replace(", f32", ", one block a launch, f32");
                     jobs.push(Job { blocks: Blocks::One, label, ..one });
                 }
             }
