@@ -329,7 +329,7 @@ impl Bringer {
 /// # Safety
 /// `source` is valid for reads of all planes, as [`conv2d_prepare`](mod@crate::conv2d_prepare) leaves
 /// them, `packed` for the filter as [`conv2d_prepare`](mod@crate::conv2d_prepare) leaves it, both on
-/// 16-byte boundaries; `out` for the tensor that `product` describes, and overlaps neither. A block has [`THREADS`]
+/// 16-byte boundaries; `out` for the tensor that `product` describes, and overlaps neither. A block has 128
 /// threads and the shared memory of the tables and the steps.
 #[inline(always)]
 pub unsafe fn blocked_product<

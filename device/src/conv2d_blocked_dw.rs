@@ -277,7 +277,7 @@ unsafe fn load<E: Factor, const I: usize, const J: usize>(
 /// # Safety
 /// `dy` and `x` are valid for reads of all planes, as
 /// [`conv2d_prepare`](mod@crate::conv2d_prepare) leaves them, on 16-byte boundaries; `partial` for
-/// writes of all runs' sums, and overlaps neither. A block has [`THREADS`] threads and the shared memory of the steps.
+/// writes of all runs' sums, and overlaps neither. A block has 128 threads and the shared memory of the steps.
 #[inline(always)]
 pub unsafe fn blocked_gradient<
     E: Factor,

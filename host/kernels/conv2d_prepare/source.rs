@@ -2,7 +2,8 @@
 /// plane]` is `image[n][group][channel][pixel]`, or zero behind a group's last channel.
 ///
 /// # Safety
-/// Each is valid as [`pack`] and [`block_channels`] demand it, if it has parts; what is written overlaps nothing.
+/// What has parts is valid for reads as `preparation` describes it, images on a boundary of their `wide` elements; where
+/// it goes for writes of all its rows, on a 16-byte boundary. What is written overlaps nothing.
 #[inline(always)]
 pub unsafe fn conv2d_prepare<E: Factor>(
     filter: *mut E,
