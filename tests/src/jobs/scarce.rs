@@ -16,6 +16,9 @@ const CASES: [([i32; 8], [i32; 5]); 3] = [
     ([2, 3, 1, 1, 0, 1, 2, 64], [2, 36, 48, 5, 11]),
 ];
 
+/// One for split products, whose parts have sums of their own: those must take less than parts of x spare.
+const SPLIT: ([i32; 8], [i32; 5]) = ([2, 3, 1, 1, 0, 1, 2, 64], [2, 36, 32, 5, 11]);
+
 /// An executor whose workspace is of so many bytes at most.
 struct Scarce<'a> {
     executor: &'a dyn Executor,
@@ -37,21 +40,13 @@ impl Executor for Scarce<'_> {
 /// Each in all types that tensor cores multiply, f32 split and in TF32.
 pub(super) fn jobs(target: &Target) -> Vec<Job> {
     let mut jobs = Vec::new();
-    for (constants, sizes) in CASES {
+    let mut add = |(constants, sizes), types: &[(DType, MathMode)]| {
         let case = convolution("conv2d_backward_dw", constants, sizes);
-        for (dtype, math) in [
-            (DType::F16, MathMode::Ieee),
-            (DType::Bf16, MathMode::Ieee),
-            (DType::F32, MathMode::Ieee),
-            (DType::F32, MathMode::Tf32),
-        ] {
-            // Split parts have sums of their own, which take more than parts of x spare where there are few pixels.
-            let split = (dtype, math) == (DType::F32, MathMode::Ieee);
-            if !split || constants[6] > 1 {
-                jobs.push(job(&case, dtype, math, *target));
-            }
-        }
-    }
+        jobs.extend(types.iter().map(|&(dtype, math)| job(&case, dtype, math, *target)));
+    };
+    let plain = [(DType::F16, MathMode::Ieee), (DType::Bf16, MathMode::Ieee), (DType::F32, MathMode::Tf32)];
+    CASES.into_iter().for_each(|case| add(case, &plain));
+    add(SPLIT, &[(DType::F32, MathMode::Ieee)]);
     jobs
 }
 
