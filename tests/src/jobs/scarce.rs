@@ -45,7 +45,9 @@ pub(super) fn jobs(target: &Target) -> Vec<Job> {
         jobs.extend(types.iter().map(|&(dtype, math)| job(&case, dtype, math, *target)));
     };
     let plain = [(DType::F16, MathMode::Ieee), (DType::Bf16, MathMode::Ieee), (DType::F32, MathMode::Tf32)];
-    CASES.into_iter().for_each(|case| add(case, &plain));
+    for case in CASES {
+        add(case, &plain);
+    }
     add(SPLIT, &[(DType::F32, MathMode::Ieee)]);
     jobs
 }
