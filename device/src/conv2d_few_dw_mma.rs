@@ -385,9 +385,8 @@ unsafe fn multiply<E: Factor, const SPLIT: bool>(
     }
 }
 
-/// Brings rows to shared memory as they are, with zeros around them; f32 is rounded to TF32, unless products
-/// split it. `line` says where a row
-/// starts, and whether it counts.
+/// Brings rows to shared memory as they are, with zeros around them; f32 is rounded to TF32, unless products split it. `line`
+/// says where a row starts, and whether it counts.
 ///
 /// # Safety
 /// The rows that count are valid for reads of `tile.w` elements, and all start a whole number of rows from `base`. The

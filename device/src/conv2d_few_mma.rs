@@ -13,6 +13,8 @@
 //! A result that is not finite is computed again without tensor cores: an infinity would meet the zeros of classes that
 //! lack its tap. f32 takes one product of TF32 values, or, split, three, as in [`conv2d_patch`](mod@crate::conv2d_patch).
 
+use crate::conv2d_patch::row_at;
+use crate::conv2d_prepare::ROW;
 use crate::divmod::FastDivmod;
 use crate::gpu::{
     block_idx_x, fresh, grid_dim_x, load_if, load_matrices, shared_load, shared_store, shared_store16,
@@ -33,8 +35,7 @@ pub const TAPS: usize = 4;
 /// Columns of positions of a warp.
 const COLUMNS: u32 = 8;
 
-/// Bytes of a position's channels, and of the weights of a row; and of a tap's weights.
-const ROW: u32 = 64;
+/// Bytes of a tap's weights: a position's channels and a row's weights have [`ROW`].
 const TAP_BYTES: u32 = 16 * ROW;
 
 /// dgrad for few channels on tensor cores.
@@ -171,7 +172,7 @@ unsafe fn prepare(product: &FewMatrix) {
         let (i, j) = product.kw.divmod(tap);
         let ([a, b], [r, s]) = product.slot(i, j);
         let row = (c * product.stride_h.divisor() + r) * product.stride_w.divisor() + s;
-        let place = a * product.tap_row + b * TAP_BYTES + place(row, 0);
+        let place = a * product.tap_row + b * TAP_BYTES + row_at(row, 0);
         // SAFETY: by this function's contract.
         unsafe {
             shared_store(index * 8, c * product.filter_channel + tap);
@@ -185,12 +186,6 @@ unsafe fn prepare(product: &FewMatrix) {
         unsafe { shared_store16(at, [0; 4]) };
         at += threads * 16;
     }
-}
-
-/// Where a row's 16-byte part lies: eight rows in turn meet all banks.
-#[inline(always)]
-fn place(row: u32, quarter: u32) -> u32 {
-    row * ROW + ((quarter ^ (row >> 1)) & 3) * 16
 }
 
 /// Brings the weights of some channels of dy, from `first` on.
@@ -299,7 +294,7 @@ unsafe fn bring_source<E: Factor, const N: usize, const SPLIT: bool>(
                     let words = vectors[u][v];
                     let words = if SPLIT { words.map(plain) } else { words };
                     // SAFETY: each place belongs to one thread.
-                    unsafe { shared_store16(line + place(along + v as u32, quarter), words) };
+                    unsafe { shared_store16(line + row_at(along + v as u32, quarter), words) };
                     v += 1;
                 }
             }
@@ -346,12 +341,12 @@ unsafe fn multiply<E: Factor, const L: usize, const SPLIT: bool>(
                 let thread = fresh(thread_idx_x());
                 let (warp, lane) = (thread / 32, thread % 32);
                 let (warp_y, warp_x) = product.warps.divmod(warp);
-                let a_at = product.filter_at + place(lane % 16, half * 2 + lane / 16);
+                let a_at = product.filter_at + row_at(lane % 16, half * 2 + lane / 16);
                 let a_at = a_at + first * product.tap_row + j * TAP_BYTES;
                 // A lane's part of a row of dy; half of the lanes have the next row.
                 let column = warp_x * COLUMNS + lane % 8 + j;
                 let b_at = product.source_at + (warp_y * L as u32 + first) * pitch;
-                let b_at = b_at + place(column, half * 2 + lane / 8 % 2);
+                let b_at = b_at + row_at(column, half * 2 + lane / 8 % 2);
                 // SAFETY: by this function's contract.
                 unsafe {
                     let weights = |tap: u32| {

@@ -94,6 +94,8 @@ fn wgrad(
     preparation: &mut Preparation,
 ) -> Option<Vec<Launch>> {
     let touched = touched(portable, ["dy", "x", "dw"]);
+    // Its sums need one.
+    options.workspace?;
     // With less workspace than there is use for, x is brought to the blocked format in more parts.
     let mut parts = 1;
     let (gradient, workspace) = loop {
