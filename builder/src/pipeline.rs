@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::panic::resume_unwind;
+use std::thread;
 
 use crate::compile::{self, CompileError, TARGETS, Target};
 use crate::generate;
@@ -87,13 +89,21 @@ pub fn build(workspace: &Workspace, toolchain: &Toolchain) -> Result<Output, Bui
     let mut files = BTreeMap::new();
     let mut records = Vec::new();
     let mut targets = Vec::new();
-    for target in TARGETS {
-        let group: Vec<&Kernel> = kernels.iter().filter(|k| k.target == target).collect();
-        if group.is_empty() {
-            continue;
-        }
-        let text = compile::entries(workspace, toolchain, target)?;
-        records.extend(modules(&text, target, &group, &mut files)?);
+    let groups: Vec<(&Target, Vec<&Kernel>)> = TARGETS
+        .iter()
+        .map(|target| (target, kernels.iter().filter(|k| k.target == target).collect()))
+        .filter(|(_, group): &(_, Vec<_>)| !group.is_empty())
+        .collect();
+    // One compiler uses one core, and each target has a folder of its own.
+    let texts: Vec<Result<String, CompileError>> = thread::scope(|scope| {
+        let runs: Vec<_> = groups
+            .iter()
+            .map(|(target, _)| scope.spawn(|| compile::entries(workspace, toolchain, target)))
+            .collect();
+        runs.into_iter().map(|run| run.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    });
+    for ((target, group), text) in groups.into_iter().zip(texts) {
+        records.extend(modules(&text?, target, &group, &mut files)?);
         targets.push(TargetRecord {
             arch: target.arch.to_owned(),
             ptx: target.version(),
