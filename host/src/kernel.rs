@@ -151,6 +151,97 @@ pub enum Algorithm {
     Small,
     /// Those that large problems run on, whatever the size; the portable kernel where none suits.
     Large,
+    /// Planes in shared memory: one input channel a group, with few output channels each; wgrad also by pairs of
+    /// channels, however many. This one and those below are each an error where they do not fit, for a problem or for
+    /// the workspace that is given; [`Conv2dBackward`](crate::Conv2dBackward) takes one if it fits both gradients.
+    Depthwise,
+    /// Few channels of the result, as dgrad and wgrad of a first layer have, and forward of a last one.
+    Few,
+    /// 1×1 filters on tensor cores, with neither stride nor pad, and tensors on 16-byte boundaries.
+    Pointwise,
+    /// Tensor cores over a copy of the image with the channels of a pixel side by side. It needs a workspace.
+    Blocked,
+    /// Tensor cores over patches of the image as it lies. It needs a workspace.
+    Patches,
+    /// Tiles of the product by fused multiply-adds. wgrad needs a workspace.
+    Tiled,
+}
+
+impl Algorithm {
+    /// Every algorithm, [`Auto`](Self::Auto) first.
+    pub const ALL: [Self; 10] = [
+        Self::Auto,
+        Self::Portable,
+        Self::Small,
+        Self::Large,
+        Self::Depthwise,
+        Self::Few,
+        Self::Pointwise,
+        Self::Blocked,
+        Self::Patches,
+        Self::Tiled,
+    ];
+
+    /// Its name, in small letters.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Portable => "portable",
+            Self::Small => "small",
+            Self::Large => "large",
+            Self::Depthwise => "depthwise",
+            Self::Few => "few",
+            Self::Pointwise => "pointwise",
+            Self::Blocked => "blocked",
+            Self::Patches => "patches",
+            Self::Tiled => "tiled",
+        }
+    }
+
+    /// Whether the kernels of a family may serve: one of those that large problems choose among, in their order, or the
+    /// one that was asked for.
+    pub(crate) fn allows(self, family: Self) -> bool {
+        !self.is_family() || self == family
+    }
+
+    /// Whether one family was asked for.
+    pub(crate) fn is_family(self) -> bool {
+        !matches!(self, Self::Auto | Self::Portable | Self::Small | Self::Large)
+    }
+
+    /// What an error says of an algorithm that does not fit; nothing for those that always do.
+    pub(crate) fn refusal(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Auto | Self::Portable | Self::Large => return None,
+            Self::Small => {
+                "is Small, which is for floats, at most 2^25 products (f64: any), and the kernel's own grid"
+            }
+            Self::Depthwise => {
+                "is Depthwise, which is for f16, bf16 and f32, one input channel and at most 8 output channels a group \
+                 (wgrad: any), filters of at most 7 × 7, and the kernel's own grid; wgrad needs its workspace"
+            }
+            Self::Few => {
+                "is Few, which is for f16, bf16 and f32, at most 15 channels of the result a group (wgrad: of x), and \
+                 the kernel's own grid; wgrad needs its workspace"
+            }
+            Self::Pointwise => {
+                "is Pointwise, which is for tensor cores, 1 × 1 filters, stride 1 without pads, tensors on 16-byte \
+                 boundaries, its workspace, and the kernel's own grid"
+            }
+            Self::Blocked => {
+                "is Blocked, which is for tensor cores, filters of more than one tap, at least 16 channels on both \
+                 sides, images within its bounds, its workspace, and the kernel's own grid"
+            }
+            Self::Patches => {
+                "is Patches, which is for tensor cores, at least 16 channels of the result, its workspace, and the \
+                 kernel's own grid"
+            }
+            Self::Tiled => {
+                "is Tiled, which is for f16, bf16 and f32, at most 64 taps, at least 16 channels of the result, and \
+                 the kernel's own grid; wgrad needs its workspace"
+            }
+        })
+    }
 }
 
 /// How a convolution of f32 forms its products. Other element types have one way each.
@@ -553,12 +644,8 @@ macro_rules! kernel {
                     // A grid of the caller's own is one for the portable kernel.
                     let own = options.grid.is_some() || options.algorithm == $crate::Algorithm::Portable;
                     let tuned = if own { None } else { $variants(self, args, options, target, &portable) };
-                    if tuned.is_none() && options.algorithm == $crate::Algorithm::Small {
-                        return Err($crate::Error::Option {
-                            kernel: $name,
-                            option: "algorithm",
-                            rule: "is Small, which is for floats, at most 2^25 products (f64: any), and the kernel's own grid",
-                        });
+                    if let (None, Some(rule)) = (&tuned, options.algorithm.refusal()) {
+                        return Err($crate::Error::Option { kernel: $name, option: "algorithm", rule });
                     }
                     Ok(tuned.unwrap_or_else(|| vec![portable]))
                 }

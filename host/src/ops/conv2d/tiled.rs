@@ -11,7 +11,7 @@ use super::plan::{Problem, Volumes};
 use super::pointwise;
 use super::prepare::Preparation;
 use crate::element::DType;
-use crate::kernel::MathMode;
+use crate::kernel::{Algorithm, MathMode};
 use crate::launch::{Access, Geometry, Launch, Params, Structure, Target, Touched};
 
 /// Columns of a block's tile.
@@ -45,6 +45,8 @@ pub(super) struct Machine<'a> {
     pub(super) dtype: DType,
     pub(super) target: &'a Target,
     pub(super) math: MathMode,
+    /// Which families may serve.
+    pub(super) algorithm: Algorithm,
 }
 
 impl Machine<'_> {
@@ -315,7 +317,7 @@ fn filter_bytes(
 
 /// Where dgrad leaves dy in the blocked format, if it does: bytes from the start of its workspace.
 pub(super) fn blocked_dy(problem: &Problem, m: Machine<'_>) -> Option<u64> {
-    if !suits(problem, m.dtype, problem.c_in_per_group()) {
+    if !suits(problem, m.dtype, problem.c_in_per_group()) || !m.algorithm.allows(Algorithm::Blocked) {
         return None;
     }
     let channels = Channels::input_gradient(problem);
@@ -387,12 +389,17 @@ impl Filter {
         axes: impl Iterator<Item = [Axis; 2]> + Clone,
         aligned: bool,
     ) -> Option<Self> {
-        if let Some(product) = pointwise::Product::new(problem, m, channels).filter(|_| aligned) {
+        let pointwise = aligned && m.algorithm.allows(Algorithm::Pointwise);
+        if let Some(product) = pointwise::Product::new(problem, m, channels).filter(|_| pointwise) {
             return Some(Self::Pointwise(product));
         }
-        let blocked = blocked::Product::new(problem, m, channels, axes).map(Self::Blocked);
-        let chunks = || Product::new(problem, m, channels).map(Self::Chunks);
-        blocked.or_else(chunks).or_else(|| Packed::new(channels, problem.taps()).map(Self::Taps))
+        let allowed = |family| m.algorithm.allows(family).then_some(());
+        let blocked = || Some(Self::Blocked(blocked::Product::new(problem, m, channels, axes)?));
+        let chunks = || Some(Self::Chunks(Product::new(problem, m, channels)?));
+        let taps = || Some(Self::Taps(Packed::new(channels, problem.taps())?));
+        let way = allowed(Algorithm::Blocked).and_then(|()| blocked());
+        let way = way.or_else(|| allowed(Algorithm::Patches).and_then(|()| chunks()));
+        way.or_else(|| allowed(Algorithm::Tiled).and_then(|()| taps()))
     }
 
     fn bytes(&self) -> u64 {
@@ -449,6 +456,7 @@ fn products(
                 launches.insert(0, pack);
             }
         }
+        None if !m.algorithm.allows(Algorithm::Tiled) => return None,
         None => {
             launches
                 .extend(axes.filter_map(|axes| gather(m, problem.b, axes, channels, None, taps, tensors)));
@@ -554,7 +562,8 @@ impl WeightGradient {
     pub(super) fn new(problem: &Problem, m: Machine<'_>, shared: bool, parts: i64) -> Option<Self> {
         let volumes = problem.volumes();
         let any = Self::unaligned(problem, &volumes, m, shared, parts);
-        let Some(gradient) = pointwise::Gradient::new(problem, &volumes, m) else {
+        let allowed = m.algorithm.allows(Algorithm::Pointwise);
+        let Some(gradient) = pointwise::Gradient::new(problem, &volumes, m).filter(|_| allowed) else {
             return any;
         };
         let way = Way::Pointwise(gradient);
@@ -569,17 +578,23 @@ impl WeightGradient {
         shared: bool,
         parts: i64,
     ) -> Option<Self> {
-        let way = depthwise::Gradient::depthwise(problem, volumes, m).map(Way::Depthwise);
-        let way = way.or_else(|| few_dw::Gradient::new(problem, volumes, m).map(Way::Few));
-        let way = way.or_else(|| blocked_dw::Gradient::new(problem, volumes, m, parts).map(Way::Blocked));
-        let way = way.or_else(|| patch_dw::Gradient::new(problem, volumes, m).map(Way::Patches));
+        let allowed = |family| m.algorithm.allows(family).then_some(());
+        let depthwise = || Some(Way::Depthwise(depthwise::Gradient::depthwise(problem, volumes, m)?));
+        let few = || Some(Way::Few(few_dw::Gradient::new(problem, volumes, m)?));
+        let blocked = || Some(Way::Blocked(blocked_dw::Gradient::new(problem, volumes, m, parts)?));
+        let patches = || Some(Way::Patches(patch_dw::Gradient::new(problem, volumes, m)?));
         let tiles = || {
             let suits = suits(problem, m.dtype, problem.c_out_per_group()) && volumes.y > 0 && volumes.w > 0;
             suits.then(|| Way::Tiles(Runs::new(problem, volumes, m.target)))
         };
-        // What is left has few channels on one side at least.
-        let pairs = || depthwise::Gradient::new(problem, volumes, m).map(Way::Depthwise);
-        let way = way.or_else(tiles).or_else(pairs)?;
+        // What is left has few channels on one side at least, or was asked for.
+        let pairs = || Some(Way::Depthwise(depthwise::Gradient::new(problem, volumes, m)?));
+        let way = allowed(Algorithm::Depthwise).and_then(|()| depthwise());
+        let way = way.or_else(|| allowed(Algorithm::Few).and_then(|()| few()));
+        let way = way.or_else(|| allowed(Algorithm::Blocked).and_then(|()| blocked()));
+        let way = way.or_else(|| allowed(Algorithm::Patches).and_then(|()| patches()));
+        let way = way.or_else(|| allowed(Algorithm::Tiled).and_then(|()| tiles()));
+        let way = way.or_else(|| allowed(Algorithm::Depthwise).and_then(|()| pairs()))?;
         let images = if let Way::Blocked(gradient) = &way { gradient.bytes(problem, m, shared) } else { 0 };
         Some(Self { way, volume: volumes.w, images, unaligned: None })
     }
@@ -618,7 +633,10 @@ impl WeightGradient {
         workspace: u64,
         preparation: &mut Preparation,
     ) -> Option<Vec<Launch>> {
-        if let Some(gradient) = self.unaligned.as_ref().filter(|_| !pointwise::aligned(&[dy, x])) {
+        if let Way::Pointwise(_) = self.way
+            && !pointwise::aligned(&[dy, x])
+        {
+            let gradient = self.unaligned.as_ref()?;
             return gradient.launches(problem, m, [dy, x, dw], accumulate, shared, workspace, preparation);
         }
         let bytes = (self.runs() * self.volume * 4) as u64;

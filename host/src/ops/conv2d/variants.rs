@@ -24,7 +24,7 @@ fn touched<const N: usize>(portable: &Launch, names: [&str; N]) -> [Touched; N] 
 }
 
 fn machine<'a, D: Num>(options: &LaunchOptions<'_>, target: &'a Target) -> Machine<'a> {
-    Machine { dtype: D::DTYPE, target, math: options.math }
+    Machine { dtype: D::DTYPE, target, math: options.math, algorithm: options.algorithm }
 }
 
 /// What a convolution runs on.
@@ -44,6 +44,7 @@ impl Way {
             Algorithm::Small if !fits => Self::Portable,
             Algorithm::Auto if fits && part.is_tiny(problem) => Self::Portable,
             Algorithm::Small | Algorithm::Auto if fits => Self::Small,
+            family if family.is_family() => Self::Large,
             // In f64 it is what large problems run on, too.
             _ if fits && D::DTYPE == DType::F64 => Self::Small,
             _ => Self::Large,
@@ -64,6 +65,16 @@ fn small(
     Some(vec![launch])
 }
 
+/// The launch of a shape that fills no tile, if it is one and its family may serve.
+fn special(
+    m: Machine<'_>,
+    depthwise: impl FnOnce() -> Option<Launch>,
+    few: impl FnOnce() -> Option<Launch>,
+) -> Option<Launch> {
+    let launch = if m.algorithm.allows(Algorithm::Depthwise) { depthwise() } else { None };
+    if launch.is_none() && m.algorithm.allows(Algorithm::Few) { few() } else { launch }
+}
+
 /// dgrad and the bytes of workspace that it has use for, which lie in front of wgrad's.
 fn dgrad(
     problem: &Problem,
@@ -73,9 +84,9 @@ fn dgrad(
     preparation: &mut Preparation,
 ) -> Option<Vec<Launch>> {
     let touched = touched(portable, ["dy", "w", "dx"]);
-    let special = depthwise::input_gradient(problem, m, touched, options.accumulate);
-    let special = special.or_else(|| few::input_gradient(problem, m, touched, options.accumulate));
-    if let Some(launch) = special {
+    let depthwise = || depthwise::input_gradient(problem, m, touched, options.accumulate);
+    let few = || few::input_gradient(problem, m, touched, options.accumulate);
+    if let Some(launch) = special(m, depthwise, few) {
         return Some(vec![launch]);
     }
     let bytes = tiled::input_gradient_workspace(problem, m);
@@ -142,8 +153,9 @@ pub(super) fn forward<D: Num>(
         Way::Large => {}
     }
     let touched = touched(portable, ["x", "w", "y"]);
-    let special = depthwise::forward(&problem, m, touched).or_else(|| few::forward(&problem, m, touched));
-    if let Some(launch) = special {
+    let (depthwise, few) =
+        (|| depthwise::forward(&problem, m, touched), || few::forward(&problem, m, touched));
+    if let Some(launch) = special(m, depthwise, few) {
         return Some(vec![launch]);
     }
     let bytes = tiled::forward_workspace(&problem, m);
@@ -194,7 +206,9 @@ pub(super) fn backward<D: Num>(
     let shared = tiled::blocked_dy(&problem, m)
         .and_then(|offset| workspace(options, 0, used).map(|workspace| workspace + offset));
     let right = wgrad(&problem, m, options, used, shared, portable, &mut preparation);
-    if left.is_none() && right.is_none() {
+    let missing = [left.is_none(), right.is_none()];
+    // A family that was asked for is to compute both.
+    if missing == [true; 2] || m.algorithm.is_family() && missing != [false; 2] {
         return None;
     }
     let [kh, kw, sh, sw] = [kernel.kh, kernel.kw, kernel.stride_h, kernel.stride_w];
