@@ -4,6 +4,7 @@
 //! GPU from PTX that ships with this crate, or on the CPU through a reference that follows the formula.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+pub mod autotune;
 mod device;
 mod divmod;
 #[cfg(feature = "cuda")]
@@ -21,6 +22,7 @@ pub mod tensor;
 #[cfg(feature = "verify")]
 pub mod verify;
 
+pub use autotune::Autotune;
 pub use device::{Buffer, Device, Mark, Stream};
 pub use element::{DType, Element, Float, Num};
 pub use error::{Error, Result};

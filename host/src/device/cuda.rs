@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use rustc_hash::FxBuildHasher;
 
 use super::reject_short;
-use crate::driver::{self, Arguments, CudaDevice, DeviceMemory, Function, Shape};
+use crate::autotune::{GpuModel, Tuned};
+use crate::driver::{self, Arguments, CudaDevice, DeviceMemory, Event, Function, Shape};
 use crate::error::Result;
-use crate::kernel::{Kernel, LaunchOptions, Workspace};
+use crate::kernel::{Algorithm, Kernel, LaunchOptions, Workspace};
 use crate::launch::{Constants, Launch, MAX_BUFFERS, Plans, Target};
 
 /// Every open GPU, so that all handles of one share its modules and its default stream.
@@ -117,6 +118,58 @@ impl Gpu {
         unsafe { self.start_all(&launches, stream)? };
         drop(own);
         Ok(())
+    }
+
+    /// What measurements on this GPU are kept for.
+    pub(crate) fn model(&self) -> GpuModel {
+        let info = self.0.device.info();
+        let driver = (info.driver.major, info.driver.minor);
+        GpuModel { name: info.name.clone(), target: *self.0.plans.target(), driver }
+    }
+
+    /// Measures which algorithm is fastest, with workspace of its own where the caller gave none.
+    ///
+    /// # Safety
+    /// As [`Device::tune`](super::Device::tune).
+    pub(super) unsafe fn tune_kernel<K: Kernel>(
+        &self,
+        tuned: &Tuned,
+        kernel: &K,
+        args: &K::Args<'_>,
+        options: &LaunchOptions<'_>,
+    ) -> Result<Algorithm> {
+        let stream = options.stream.and_then(super::Stream::cuda).unwrap_or(&self.0.stream);
+        let mut own = None;
+        let take = |bytes: u64| {
+            let memory = own.insert(DeviceMemory::scratch(&self.0.device, bytes as usize, stream)?);
+            Ok(Workspace { address: memory.address(), bytes })
+        };
+        let answer = tuned.tune(kernel, args, options, take, |_, launches, runs| {
+            check_all(launches, stream)?;
+            // SAFETY: by this function's contract, and the buffers were checked.
+            unsafe { self.time(launches, stream, runs) }
+        });
+        drop(own);
+        answer
+    }
+
+    /// Carries out launches that were planned and checked so many times, and waits for them: the microseconds of one
+    /// time.
+    ///
+    /// # Safety
+    /// As [`start_all`](Self::start_all).
+    pub(crate) unsafe fn time(&self, launches: &[Launch], stream: &driver::Stream, runs: u32) -> Result<f64> {
+        // What loads a module between two events would count as the launches' time.
+        launches.iter().filter(|launch| launch.work() > 0).try_for_each(|launch| self.load_module(launch))?;
+        let (start, end) = (Event::new(&self.0.device)?, Event::new(&self.0.device)?);
+        start.record(stream)?;
+        for _ in 0..runs {
+            // SAFETY: by this function's contract; each run overwrites what the one before it wrote, in order.
+            unsafe { self.start_all(launches, stream)? };
+        }
+        end.record(stream)?;
+        end.synchronize()?;
+        Ok(end.elapsed_us(&start)? / f64::from(runs.max(1)))
     }
 
     /// Launches what was planned and checked, in order.

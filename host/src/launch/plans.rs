@@ -70,6 +70,16 @@ impl PlanKey {
         Self { kernel, dtype, constants, args, count, rows, accumulate, grid, math, algorithm, workspace }
     }
 
+    /// The kernel's constants, of which there are so many.
+    pub(crate) fn constants(&self, count: usize) -> &[i32] {
+        &self.constants[..count]
+    }
+
+    /// The numbers among the arguments, which follow the addresses.
+    pub(crate) fn numbers(&self, addresses: &Addresses) -> impl Iterator<Item = i32> {
+        self.args[addresses.count..self.count].iter().map(|&word| word as i32)
+    }
+
     fn push(&mut self, word: u64) {
         self.args[self.count] = word;
         self.count += 1;

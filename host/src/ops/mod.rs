@@ -21,6 +21,7 @@ pub mod upsample_nearest2d;
 
 mod memory;
 mod run;
+mod tune;
 
 pub use bias_add::checked::{bias_add, bias_add_backward, bias_add_backward_into, bias_add_into, sum_into};
 pub use cast::checked::{cast, cast_into};
@@ -31,8 +32,8 @@ pub use constant_pad1d::checked::{
     constant_pad1d, constant_pad1d_backward, constant_pad1d_backward_into, constant_pad1d_into,
 };
 pub use conv2d::checked::{
-    Conv2d, conv2d, conv2d_backward, conv2d_backward_into, conv2d_backward_workspace, conv2d_into,
-    conv2d_workspace,
+    Conv2d, conv2d, conv2d_backward, conv2d_backward_into, conv2d_backward_tune, conv2d_backward_workspace,
+    conv2d_into, conv2d_tune, conv2d_workspace,
 };
 pub use flatten::checked::{
     contiguous, contiguous_into, flatten, flatten_backward, flatten_backward_into, flatten_into,

@@ -81,11 +81,13 @@ pub(crate) struct Call<'a> {
     pub(crate) beta: Beta,
     pub(crate) rows: Option<i64>,
     pub(crate) workspace: Option<&'a Workspace>,
+    /// Whether to measure which algorithm is fastest, instead of running once.
+    pub(super) tune: bool,
 }
 
 impl<'a> Call<'a> {
     pub(crate) fn new(stream: &'a Stream) -> Self {
-        Self { stream, beta: Beta::Overwrite, rows: None, workspace: None }
+        Self { stream, beta: Beta::Overwrite, rows: None, workspace: None, tune: false }
     }
 
     pub(crate) fn beta(self, beta: Beta) -> Self {
@@ -100,7 +102,7 @@ impl<'a> Call<'a> {
         Self { workspace: Some(workspace), ..self }
     }
 
-    fn options(&self) -> LaunchOptions<'static> {
+    pub(super) fn options(&self) -> LaunchOptions<'static> {
         let mut options = LaunchOptions::new().accumulate(self.beta == Beta::Accumulate);
         options.rows = self.rows;
         options.workspace = self.workspace.and_then(|workspace| workspace.memory.as_ref()).map(|memory| {
@@ -118,6 +120,17 @@ impl<'a> Call<'a> {
         K: Kernel + Send + Sync + 'static,
         K::Args<'static>: Copy + 'static,
     {
+        let workspace = self.expect_here(uses)?;
+        let phase = self.stream.phase();
+        let done = self.dispatch(phase, kernel, args, uses, workspace.as_ref());
+        if let (Err(error), Phase::Capture) = (&done, phase) {
+            self.stream.recording().failed.get_or_insert_with(|| error.to_string());
+        }
+        done
+    }
+
+    /// Fails for memory of another device, and says what the workspace's is.
+    pub(super) fn expect_here(&self, uses: &[Use<'_>]) -> Result<Option<Use<'a>>> {
         for used in uses {
             let cpu = Device::cpu();
             let device = used.storage.map(|storage| storage.device()).or(used.device).unwrap_or(&cpu);
@@ -127,13 +140,7 @@ impl<'a> Call<'a> {
         if let Some(memory) = memory {
             expect_device("the workspace", memory.device(), self.stream)?;
         }
-        let workspace = memory.map(|memory| Use { writes: true, ..memory.view().reads("workspace") });
-        let phase = self.stream.phase();
-        let done = self.dispatch(phase, kernel, args, uses, workspace.as_ref());
-        if let (Err(error), Phase::Capture) = (&done, phase) {
-            self.stream.recording().failed.get_or_insert_with(|| error.to_string());
-        }
-        done
+        Ok(memory.map(|memory| Use { writes: true, ..memory.view().reads("workspace") }))
     }
 
     fn dispatch<K>(
@@ -182,6 +189,7 @@ impl<'a> Call<'a> {
                 let crate::device::Place::Cuda(gpu) = &self.stream.device().place else {
                     return Err(Error::Device("a GPU's stream is on a GPU".to_owned()));
                 };
+                let options = LaunchOptions { algorithm: self.algorithm(&**kernel, &args), ..options };
                 let launches = gpu.plans().plan(&**kernel, &args, &options)?;
                 for launch in &launches {
                     check_covered(launch, &uses.iter().chain(workspace))?;
@@ -206,19 +214,7 @@ impl<'a> Call<'a> {
                     Phase::Run => {}
                 }
                 let _order = gpu.order();
-                if phase == Phase::Run {
-                    for used in all() {
-                        used.storage.map_or(Ok(()), |storage| storage.order(queue, used.writes))?;
-                    }
-                }
-                // The launches touch nothing but what was checked above, so that memory known here needs no looking up.
-                if all().all(|used| used.storage.is_some_and(|storage| storage.is_drivers())) {
-                    for storage in all().filter_map(|used| used.storage) {
-                        storage.use_on(queue)?;
-                    }
-                } else {
-                    cuda::check_all(&launches, queue)?;
-                }
+                order(queue, &launches, all(), phase == Phase::Run)?;
                 // SAFETY: all that the kernels touch lies in the memory of `uses` and the workspace, which the views
                 // keep alive until the stream is done with it, and which the stream is ordered behind.
                 unsafe { gpu.start_all(&launches, queue) }
@@ -227,8 +223,33 @@ impl<'a> Call<'a> {
     }
 }
 
+/// Orders the launches' memory before the queue's next work, behind what other queues do with it if the work `runs`
+/// now, and checks what this library does not know by its views.
+#[cfg(feature = "cuda")]
+pub(super) fn order<'a>(
+    queue: &crate::driver::Stream,
+    launches: &[Launch],
+    all: impl Iterator<Item = &'a Use<'a>> + Clone,
+    runs: bool,
+) -> Result<()> {
+    if runs {
+        for used in all.clone() {
+            used.storage.map_or(Ok(()), |storage| storage.order(queue, used.writes))?;
+        }
+    }
+    // The launches touch nothing but what was checked, so that memory known here needs no looking up.
+    if all.clone().all(|used| used.storage.is_some_and(|storage| storage.is_drivers())) {
+        all.filter_map(|used| used.storage).try_for_each(|storage| Ok(storage.use_on(queue)?))
+    } else {
+        cuda::check_all(launches, queue)
+    }
+}
+
 /// Fails if a launch touches anything outside the memory that its call may use.
-fn check_covered<'a>(launch: &Launch, uses: &(impl Iterator<Item = &'a Use<'a>> + Clone)) -> Result<()> {
+pub(super) fn check_covered<'a>(
+    launch: &Launch,
+    uses: &(impl Iterator<Item = &'a Use<'a>> + Clone),
+) -> Result<()> {
     for touched in launch.touched().iter().filter(|touched| touched.bytes > 0) {
         let reads = touched.access == Access::Read;
         let room = |used: &Use<'_>| {

@@ -6,7 +6,7 @@ use super::{Conv2dBackward, Conv2dBackwardDw, Conv2dBackwardDx, Conv2dForward};
 use crate::device::{Device, Place, Stream};
 use crate::element::Num;
 use crate::error::{Error, Result};
-use crate::kernel::{Kernel, LaunchOptions};
+use crate::kernel::{Algorithm, Kernel, LaunchOptions};
 use crate::ops::run::{Beta, Call, Workspace, cached, contiguous, dims, extents, same_shape};
 use crate::tensor::{Tensor, TensorMut, TensorRef};
 
@@ -156,8 +156,36 @@ pub fn conv2d_into<'a, 'b, 'c, D: Num>(
     y: impl Into<TensorMut<'c, D>>,
     workspace: &mut Workspace,
 ) -> Result<()> {
+    forward(stream, conv, x.into(), w.into(), y.into(), workspace, false).map(drop)
+}
+
+/// Measures which algorithm computes this call of [`conv2d_into`] fastest, as [`Device::tune`] does: `y` holds the result
+/// of one of them afterwards, or what it held before. Later operations on streams of the same handle
+/// ([`Device::autotune`]) take the answer.
+///
+/// # Errors
+/// As [`conv2d`]; [`Capturing`](Error::Capturing) on a stream that is recorded.
+pub fn conv2d_tune<'a, 'b, 'c, D: Num>(
+    stream: &Stream,
+    conv: &Conv2d,
+    x: impl Into<TensorRef<'a, D>>,
+    w: impl Into<TensorRef<'b, D>>,
+    y: impl Into<TensorMut<'c, D>>,
+    workspace: &mut Workspace,
+) -> Result<Algorithm> {
+    forward(stream, conv, x.into(), w.into(), y.into(), workspace, true)
+}
+
+fn forward<D: Num>(
+    stream: &Stream,
+    conv: &Conv2d,
+    x: TensorRef<'_, D>,
+    w: TensorRef<'_, D>,
+    y: TensorMut<'_, D>,
+    workspace: &Workspace,
+    tune: bool,
+) -> Result<Algorithm> {
     const OP: &str = "conv2d";
-    let (x, w, y) = (x.into(), w.into(), y.into());
     let problem = conv.problem(OP, x.shape(), w.shape())?;
     same_shape(OP, "y", y.shape(), &problem.output_shape(), "the result")?;
     contiguous(OP, "x", &x)?;
@@ -167,10 +195,11 @@ pub fn conv2d_into<'a, 'b, 'c, D: Num>(
     let [b, c_in, c_out, h, wd, oh, ow] = problem.numbers;
     let args = (x.pointer(), w.pointer(), y.pointer(), b, c_in, c_out, h, wd, oh, ow);
     let uses = [x.reads("x"), w.reads("w"), y.writes("y")];
-    Call::new(stream).workspace(workspace).run(&kernel, args, &uses)
+    Call::new(stream).workspace(workspace).tuning(tune).run_or_tune(&kernel, args, &uses)
 }
 
-/// Bytes of workspace with which [`conv2d_into`] can take any way.
+/// Bytes of workspace with which [`conv2d_into`] can take any way; on a device with an
+/// [`Autotune`](crate::Autotune), with any algorithm.
 ///
 /// # Errors
 /// As [`Conv2d::output_shape`].
@@ -218,8 +247,38 @@ pub fn conv2d_backward_into<'a, 'b, 'c, D: Num>(
     beta: Beta,
     workspace: &mut Workspace,
 ) -> Result<()> {
+    let call = Call::new(stream).beta(beta).workspace(workspace);
+    backward(&call, conv, [dy.into(), x.into(), w.into()], dx, dw).map(drop)
+}
+
+/// Measures which algorithm computes this call of [`conv2d_backward_into`] fastest, as [`Device::tune`] does: `dx` and `dw`
+/// hold the gradients afterwards, or what they held before. Nothing is added to them, and the answer serves those who
+/// accumulate, too.
+///
+/// # Errors
+/// As [`conv2d`]; [`Capturing`](Error::Capturing) on a stream that is recorded.
+pub fn conv2d_backward_tune<'a, 'b, 'c, D: Num>(
+    stream: &Stream,
+    conv: &Conv2d,
+    dy: impl Into<TensorRef<'a, D>>,
+    x: impl Into<TensorRef<'b, D>>,
+    w: impl Into<TensorRef<'c, D>>,
+    dx: Option<TensorMut<'_, D>>,
+    dw: Option<TensorMut<'_, D>>,
+    workspace: &mut Workspace,
+) -> Result<Algorithm> {
+    let call = Call::new(stream).workspace(workspace).tuning(true);
+    backward(&call, conv, [dy.into(), x.into(), w.into()], dx, dw)
+}
+
+fn backward<D: Num>(
+    call: &Call<'_>,
+    conv: &Conv2d,
+    [dy, x, w]: [TensorRef<'_, D>; 3],
+    dx: Option<TensorMut<'_, D>>,
+    dw: Option<TensorMut<'_, D>>,
+) -> Result<Algorithm> {
     const OP: &str = "conv2d_backward";
-    let (dy, x, w) = (dy.into(), x.into(), w.into());
     let problem = conv.problem(OP, x.shape(), w.shape())?;
     same_shape(OP, "dy", dy.shape(), &problem.output_shape(), "the result's shape")?;
     contiguous(OP, "dy", &dy)?;
@@ -234,26 +293,25 @@ pub fn conv2d_backward_into<'a, 'b, 'c, D: Num>(
         contiguous(OP, "dw", &dw.as_ref())?;
     }
     let [b, c_in, c_out, h, wd, oh, ow] = problem.numbers;
-    let call = Call::new(stream).beta(beta).workspace(workspace);
     let (of_dy, of_x, of_w) = (dy.pointer(), x.pointer(), w.pointer());
     match (dx, dw) {
         (Some(dx), Some(dw)) => {
             let kernel = kernel!(Conv2dBackward<D>, problem);
             let args = (of_dy, of_x, of_w, dx.pointer(), dw.pointer(), b, c_in, c_out, h, wd, oh, ow);
             let uses = [dy.reads("dy"), x.reads("x"), w.reads("w"), dx.writes("dx"), dw.writes("dw")];
-            call.run(&kernel, args, &uses)
+            call.run_or_tune(&kernel, args, &uses)
         }
         (Some(dx), None) => {
             let kernel = kernel!(Conv2dBackwardDx<D>, problem);
             let args = (of_dy, of_w, dx.pointer(), b, c_in, c_out, h, wd, oh, ow);
-            call.run(&kernel, args, &[dy.reads("dy"), w.reads("w"), dx.writes("dx")])
+            call.run_or_tune(&kernel, args, &[dy.reads("dy"), w.reads("w"), dx.writes("dx")])
         }
         (None, Some(dw)) => {
             let kernel = kernel!(Conv2dBackwardDw<D>, problem);
             let args = (of_dy, of_x, dw.pointer(), b, c_in, c_out, h, wd, oh, ow);
-            call.run(&kernel, args, &[dy.reads("dy"), x.reads("x"), dw.writes("dw")])
+            call.run_or_tune(&kernel, args, &[dy.reads("dy"), x.reads("x"), dw.writes("dw")])
         }
-        (None, None) => Ok(()),
+        (None, None) => Ok(Algorithm::Auto),
     }
 }
 
@@ -299,6 +357,12 @@ fn workspace_of<K: Kernel>(device: &Device, kernel: &Arc<K>, args: &K::Args<'sta
     match &device.place {
         Place::Cpu => kernel.prepare(args, &options).map(|_| 0),
         #[cfg(feature = "cuda")]
-        Place::Cuda(gpu) => Ok(gpu.plans().workspace_bytes(&**kernel, args, &options)? as usize),
+        Place::Cuda(gpu) => {
+            let bytes = match device.tuned() {
+                Some(tuned) => tuned.most_workspace(&**kernel, args)?,
+                None => gpu.plans().workspace_bytes(&**kernel, args, &options)?,
+            };
+            Ok(bytes as usize)
+        }
     }
 }
