@@ -163,7 +163,7 @@ Result cuFuncSetAttribute(Handle function, unsigned attribute, int value) { NEED
 
 /* Launches: the eleven arguments, and the packed parameters' bytes or the first parameter's. */
 uint64_t fake_launch[11];
-unsigned char fake_parameters[256];
+unsigned char fake_parameters[4096];
 size_t fake_parameter_bytes;
 Result cuLaunchKernel(Handle function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                       unsigned shared, Handle stream, void **each, void **extra) {
@@ -223,6 +223,11 @@ Result cuGraphExecDestroy(Handle exec) { NEED_CONTEXT(); ENTER(exec, 0); return 
 
 /* Memory: addresses only, but for copies, which go through one small array. */
 static unsigned char bytes_of_device[4096];
+/* What of a fill lies in the array. */
+static size_t within(Handle at, size_t bytes) {
+    size_t room = sizeof bytes_of_device - (at & 511);
+    return bytes < room ? bytes : room;
+}
 static Result allocate(Handle *out, size_t bytes) {
     if (bytes > 80ull << 30) return OUT_OF_MEMORY;
     *out = __atomic_fetch_add(&address, (bytes + 511) & ~511ull, __ATOMIC_SEQ_CST);
@@ -251,7 +256,7 @@ Result cuPointerGetAttribute(int *value, unsigned attribute, Handle memory) {
 Result cuMemcpyHtoDAsync_v2(Handle to, const void *from, size_t bytes, Handle stream) { NEED_CONTEXT(); ENTER(to, stream); memcpy(bytes_of_device + (to & 511), from, bytes); return SUCCESS; }
 Result cuMemcpyDtoHAsync_v2(void *to, Handle from, size_t bytes, Handle stream) { NEED_CONTEXT(); ENTER(from, stream); memcpy(to, bytes_of_device + (from & 511), bytes); return SUCCESS; }
 Result cuMemcpyDtoDAsync_v2(Handle to, Handle from, size_t bytes, Handle stream) { NEED_CONTEXT(); ENTER(to, from); (void)bytes; (void)stream; return SUCCESS; }
-Result cuMemsetD8Async(Handle to, unsigned char value, size_t bytes, Handle stream) { NEED_CONTEXT(); ENTER(to, stream); memset(bytes_of_device + (to & 511), value, bytes); return SUCCESS; }
+Result cuMemsetD8Async(Handle to, unsigned char value, size_t bytes, Handle stream) { NEED_CONTEXT(); ENTER(to, stream); memset(bytes_of_device + (to & 511), value, within(to, bytes)); return SUCCESS; }
 
 /* Not the driver's signature: a function of this name takes arguments in every register class and on the stack,
  * for the test of what the trampolines keep. */

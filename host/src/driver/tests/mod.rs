@@ -1,5 +1,6 @@
 //! Tests of the driver layer: what needs no driver here, what needs one with a stand-in (`tests/driver/`).
 
+mod autotune;
 mod context;
 mod device;
 mod graph;
