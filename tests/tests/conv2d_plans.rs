@@ -156,6 +156,98 @@ fn a_choice_that_does_not_fit_is_refused() {
 }
 
 #[test]
+fn families_are_forced_by_name() {
+    let forced = |algorithm| LaunchOptions::new().algorithm(algorithm);
+    let prepare = "conv2d_prepare";
+    // The second choices of a shape whose first is the blocked format.
+    let patches = names::<half::f16>(LARGE, forced(Algorithm::Patches), H200);
+    let sums = ["conv2d_patch_dw", "conv2d_dw_reduce"];
+    assert_eq!(patches[..2], [[prepare, "conv2d_patch"]; 2]);
+    assert_eq!(patches[2], sums);
+    assert_eq!(patches[3], [&patches[1][..], &sums].concat());
+    let tiled = names::<f32>(LARGE, forced(Algorithm::Tiled), H200);
+    let sums = ["conv2d_dw_runs_64", "conv2d_dw_reduce"];
+    assert_eq!(tiled[..2], [["conv2d_pack_filter", "conv2d_taps_64"]; 2]);
+    assert_eq!(tiled[2], sums);
+    assert_eq!(tiled[3], [&tiled[1][..], &sums].concat());
+    // A first choice is what Large takes, to the bit.
+    for (shape, family) in [
+        (LARGE, Algorithm::Blocked),
+        (DEPTHWISE, Algorithm::Depthwise),
+        (Shape([32, 64, 256, 56, 56], [1, 1, 0, 1]), Algorithm::Pointwise),
+    ] {
+        let large = plans::<half::bf16>(shape, forced(Algorithm::Large), H200);
+        for (one, other) in large.into_iter().zip(plans::<half::bf16>(shape, forced(family), H200)) {
+            let [one, other] = [one, other].map(|plan| plan.expect("a good shape"));
+            assert_eq!(one.len(), other.len());
+            for (one, other) in one.iter().zip(&other) {
+                assert_eq!(one.to_string(), other.to_string());
+                assert_eq!((one.constants(), one.touched()), (other.constants(), other.touched()));
+                assert_eq!(one.params().packed(), other.params().packed());
+            }
+        }
+    }
+    // Problems of any size.
+    assert_eq!(
+        names::<f32>(TINY, forced(Algorithm::Tiled), V100)[0],
+        ["conv2d_pack_filter", "conv2d_taps_64"]
+    );
+    // Pairs of channels serve wgrad for any number of them, and nothing else.
+    let [forward, dx, dw, both] = plans::<f32>(TINY, forced(Algorithm::Depthwise), H200);
+    assert_eq!(dw.expect("pairs of channels")[0].kernel().name, "conv2d_depthwise_dw");
+    for plan in [forward, dx, both] {
+        refused(plan, &["algorithm", "Depthwise", "one input channel"]);
+    }
+}
+
+#[test]
+fn a_family_that_does_not_fit_is_refused() {
+    for (family, shape, part) in [
+        (Algorithm::Few, LARGE, "at most 15 channels"),
+        (Algorithm::Pointwise, LARGE, "1 × 1 filters"),
+        (Algorithm::Blocked, STEM, "at least 16 channels"),
+        (Algorithm::Patches, DEPTHWISE, "at least 16 channels"),
+        (Algorithm::Tiled, DEPTHWISE, "at least 16 channels"),
+    ] {
+        let options = LaunchOptions::new().algorithm(family);
+        let [_, dx, _, both] = plans::<half::f16>(shape, options, H200);
+        for plan in [dx, both] {
+            refused(plan, &["conv2d_backward", "algorithm", &format!("{family:?}"), part]);
+        }
+    }
+    for family in Algorithm::ALL.into_iter().skip(4) {
+        let options = LaunchOptions::new().algorithm(family);
+        for plan in plans::<i32>(LARGE, options, H200).into_iter().chain(plans::<f64>(LARGE, options, H200)) {
+            refused(plan, &["algorithm", &format!("{family:?}")]);
+        }
+        // A grid is one for the portable kernel.
+        let grid = options.grid(std::num::NonZeroU32::MIN);
+        for plan in plans::<f32>(LARGE, grid, H200) {
+            refused(plan, &["algorithm", &format!("{family:?}"), "the kernel's own grid"]);
+        }
+    }
+    // Without tensor cores.
+    for family in [Algorithm::Blocked, Algorithm::Patches, Algorithm::Pointwise] {
+        for plan in plans::<half::f16>(LARGE, LaunchOptions::new().algorithm(family), V100) {
+            refused(plan, &["algorithm", "tensor cores"]);
+        }
+    }
+    // Off a boundary, and without the workspace.
+    let kernel = Conv2dForward::<half::f16>::recommended(1, 1, 1, 1, 0, 0, 1);
+    let args = |offset| {
+        let x = nowhere::<half::f16>(1).wrapping_add(offset);
+        (x, nowhere(2), nowhere(3), 32, 64, 64, 8, 8, 8, 8)
+    };
+    let options = LaunchOptions::new().algorithm(Algorithm::Pointwise);
+    let workspace = |bytes| options.workspace(Workspace { address: 1 << 50, bytes });
+    let bytes = kernel.workspace_bytes(&args(0), &options, &H200).expect("a good shape");
+    kernel.plan(&args(0), &workspace(bytes), &H200).expect("it fits");
+    refused(kernel.plan(&args(1), &workspace(bytes), &H200), &["algorithm", "16-byte boundaries"]);
+    refused(kernel.plan(&args(0), &workspace(bytes - 1), &H200), &["algorithm", "its workspace"]);
+    refused(kernel.plan(&args(0), &options, &H200), &["algorithm", "its workspace"]);
+}
+
+#[test]
 fn a_plan_says_what_it_is() {
     let [forward, ..] = plans::<f32>(TINY, LaunchOptions::new(), H200);
     let text = forward.expect("a good shape")[0].to_string();

@@ -62,6 +62,11 @@ fn fuzz(name: &str) {
 }
 
 #[test]
+fn autotune_holds_for_random_bytes() {
+    fuzz("autotune");
+}
+
+#[test]
 fn dlpack_holds_for_random_bytes() {
     fuzz("dlpack");
 }

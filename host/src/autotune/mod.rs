@@ -26,6 +26,8 @@ use crate::launch::{Launch, Target};
 
 #[doc(hidden)]
 pub use file::sealed;
+#[doc(hidden)]
+pub use text::of as text_of;
 #[cfg(feature = "cuda")]
 pub(crate) use tuned::Tuned;
 

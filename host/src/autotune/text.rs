@@ -26,7 +26,8 @@ pub(super) fn of_model(model: &GpuModel) -> String {
 ///
 /// # Errors
 /// As [`Kernel::prepare`].
-pub(super) fn of<K: Kernel>(
+#[doc(hidden)]
+pub fn of<K: Kernel>(
     model: &GpuModel,
     kernel: &K,
     args: &K::Args<'_>,

@@ -3,6 +3,7 @@
 //! `tests/tests/fuzz.rs` replays the committed corpus and feeds random bytes, for longer on demand; `fuzz/` feeds bytes
 //! that libFuzzer chooses by the code that they reach.
 
+mod autotune;
 mod dlpack;
 mod draws;
 mod ptx;
@@ -22,7 +23,8 @@ pub struct Target {
 }
 
 /// Everything that is fuzzed.
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 6] = [
+    Target { name: "autotune", check: autotune::check },
     Target { name: "dlpack", check: dlpack::check },
     Target { name: "ptx", check: ptx::check },
     Target { name: "shapes", check: shapes::check },
