@@ -239,7 +239,7 @@ pub(super) fn order<'a>(
     }
     // The launches touch nothing but what was checked, so that memory known here needs no looking up.
     if all.clone().all(|used| used.storage.is_some_and(|storage| storage.is_drivers())) {
-        all.filter_map(|used| used.storage).try_for_each(|storage| Ok(storage.use_on(queue)?))
+        all.filter_map(|used| used.storage).try_for_each(|storage| storage.use_on(queue))
     } else {
         cuda::check_all(launches, queue)
     }

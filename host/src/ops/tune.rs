@@ -25,20 +25,20 @@ impl Call<'_> {
         K::Args<'static>: Copy + 'static,
     {
         if self.tune {
-            self.measure(&**kernel, args, uses)
+            self.measure(&**kernel, &args, uses)
         } else {
             self.run(kernel, args, uses).map(|()| Algorithm::Auto)
         }
     }
 
     /// [`Device::tune`](crate::Device::tune), with the safety of [`run`](Self::run).
-    fn measure<K: Kernel>(&self, kernel: &K, args: K::Args<'static>, uses: &[Use<'_>]) -> Result<Algorithm> {
+    fn measure<K: Kernel>(&self, kernel: &K, args: &K::Args<'static>, uses: &[Use<'_>]) -> Result<Algorithm> {
         self.stream.expect_run("tune")?;
         let workspace = self.expect_here(uses)?;
         let all = || uses.iter().chain(&workspace);
         match self.stream.queue() {
             Queue::Cpu => {
-                check_covered(&kernel.prepare(&args, &self.options())?, &all())?;
+                check_covered(&kernel.prepare(args, &self.options())?, &all())?;
                 Ok(Algorithm::Auto)
             }
             #[cfg(feature = "cuda")]
@@ -51,7 +51,7 @@ impl Call<'_> {
                 };
                 let tuned = device.tuned_or_new(gpu);
                 let none = |_| Err(Error::Device("an operation's workspace is its caller's".to_owned()));
-                tuned.tune(kernel, &args, &self.exact_options(), none, |_, launches, runs| {
+                tuned.tune(kernel, args, &self.exact_options(), none, |_, launches, runs| {
                     for launch in launches {
                         check_covered(launch, &all())?;
                     }

@@ -86,7 +86,9 @@ fn damaged_lines_are_ignored() {
             assert!(Autotune::from_bytes(&damaged).is_empty(), "byte {at} ^ {flip}");
         }
     }
-    for junk in [&b"\0\xff\xfe\n"[..], b"\r\n\r\n", b"sum=\n\tsum=\n\talgorithm=\tsum=\n", &[b'x'; 100_000]] {
+    for junk in
+        [&b"\0\xff\xfe\n"[..], b"\r\n\r\n", b"sum=\n\tsum=\n\talgorithm=\tsum=\n", &vec![b'x'; 100_000]]
+    {
         let autotune = Autotune::from_bytes(&[junk, b"\n", &whole, junk].concat());
         assert_eq!((autotune.len(), answer(&autotune, 3)), (1, Algorithm::Patches));
     }

@@ -156,7 +156,7 @@ pub fn conv2d_into<'a, 'b, 'c, D: Num>(
     y: impl Into<TensorMut<'c, D>>,
     workspace: &mut Workspace,
 ) -> Result<()> {
-    forward(stream, conv, x.into(), w.into(), y.into(), workspace, false).map(drop)
+    forward(stream, conv, x.into(), w.into(), &y.into(), workspace, false).map(drop)
 }
 
 /// Measures which algorithm computes this call of [`conv2d_into`] fastest, as [`Device::tune`] does: `y` holds the result
@@ -173,7 +173,7 @@ pub fn conv2d_tune<'a, 'b, 'c, D: Num>(
     y: impl Into<TensorMut<'c, D>>,
     workspace: &mut Workspace,
 ) -> Result<Algorithm> {
-    forward(stream, conv, x.into(), w.into(), y.into(), workspace, true)
+    forward(stream, conv, x.into(), w.into(), &y.into(), workspace, true)
 }
 
 fn forward<D: Num>(
@@ -181,7 +181,7 @@ fn forward<D: Num>(
     conv: &Conv2d,
     x: TensorRef<'_, D>,
     w: TensorRef<'_, D>,
-    y: TensorMut<'_, D>,
+    y: &TensorMut<'_, D>,
     workspace: &Workspace,
     tune: bool,
 ) -> Result<Algorithm> {

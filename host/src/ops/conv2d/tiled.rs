@@ -61,6 +61,11 @@ impl Machine<'_> {
         }) << 10
     }
 
+    /// What a family has to serve with, if it may serve.
+    pub(super) fn family<T>(self, family: Algorithm, way: impl FnOnce() -> Option<T>) -> Option<T> {
+        if self.algorithm.allows(family) { way() } else { None }
+    }
+
     /// Whether tensor cores multiply such elements: f32 as TF32, or [split](Self::split).
     pub(super) fn multiplies(self) -> bool {
         self.target.capability >= (8, 0) && matches!(self.dtype, DType::F16 | DType::Bf16 | DType::F32)
@@ -389,17 +394,16 @@ impl Filter {
         axes: impl Iterator<Item = [Axis; 2]> + Clone,
         aligned: bool,
     ) -> Option<Self> {
-        let pointwise = aligned && m.algorithm.allows(Algorithm::Pointwise);
-        if let Some(product) = pointwise::Product::new(problem, m, channels).filter(|_| pointwise) {
+        let pointwise = || pointwise::Product::new(problem, m, channels).filter(|_| aligned);
+        if let Some(product) = m.family(Algorithm::Pointwise, pointwise) {
             return Some(Self::Pointwise(product));
         }
-        let allowed = |family| m.algorithm.allows(family).then_some(());
         let blocked = || Some(Self::Blocked(blocked::Product::new(problem, m, channels, axes)?));
         let chunks = || Some(Self::Chunks(Product::new(problem, m, channels)?));
         let taps = || Some(Self::Taps(Packed::new(channels, problem.taps())?));
-        let way = allowed(Algorithm::Blocked).and_then(|()| blocked());
-        let way = way.or_else(|| allowed(Algorithm::Patches).and_then(|()| chunks()));
-        way.or_else(|| allowed(Algorithm::Tiled).and_then(|()| taps()))
+        let way = m.family(Algorithm::Blocked, blocked);
+        let way = way.or_else(|| m.family(Algorithm::Patches, chunks));
+        way.or_else(|| m.family(Algorithm::Tiled, taps))
     }
 
     fn bytes(&self) -> u64 {
@@ -562,8 +566,8 @@ impl WeightGradient {
     pub(super) fn new(problem: &Problem, m: Machine<'_>, shared: bool, parts: i64) -> Option<Self> {
         let volumes = problem.volumes();
         let any = Self::unaligned(problem, &volumes, m, shared, parts);
-        let allowed = m.algorithm.allows(Algorithm::Pointwise);
-        let Some(gradient) = pointwise::Gradient::new(problem, &volumes, m).filter(|_| allowed) else {
+        let pointwise = || pointwise::Gradient::new(problem, &volumes, m);
+        let Some(gradient) = m.family(Algorithm::Pointwise, pointwise) else {
             return any;
         };
         let way = Way::Pointwise(gradient);
@@ -578,7 +582,6 @@ impl WeightGradient {
         shared: bool,
         parts: i64,
     ) -> Option<Self> {
-        let allowed = |family| m.algorithm.allows(family).then_some(());
         let depthwise = || Some(Way::Depthwise(depthwise::Gradient::depthwise(problem, volumes, m)?));
         let few = || Some(Way::Few(few_dw::Gradient::new(problem, volumes, m)?));
         let blocked = || Some(Way::Blocked(blocked_dw::Gradient::new(problem, volumes, m, parts)?));
@@ -589,12 +592,12 @@ impl WeightGradient {
         };
         // What is left has few channels on one side at least, or was asked for.
         let pairs = || Some(Way::Depthwise(depthwise::Gradient::new(problem, volumes, m)?));
-        let way = allowed(Algorithm::Depthwise).and_then(|()| depthwise());
-        let way = way.or_else(|| allowed(Algorithm::Few).and_then(|()| few()));
-        let way = way.or_else(|| allowed(Algorithm::Blocked).and_then(|()| blocked()));
-        let way = way.or_else(|| allowed(Algorithm::Patches).and_then(|()| patches()));
-        let way = way.or_else(|| allowed(Algorithm::Tiled).and_then(|()| tiles()));
-        let way = way.or_else(|| allowed(Algorithm::Depthwise).and_then(|()| pairs()))?;
+        let way = m.family(Algorithm::Depthwise, depthwise);
+        let way = way.or_else(|| m.family(Algorithm::Few, few));
+        let way = way.or_else(|| m.family(Algorithm::Blocked, blocked));
+        let way = way.or_else(|| m.family(Algorithm::Patches, patches));
+        let way = way.or_else(|| m.family(Algorithm::Tiled, tiles));
+        let way = way.or_else(|| m.family(Algorithm::Depthwise, pairs))?;
         let images = if let Way::Blocked(gradient) = &way { gradient.bytes(problem, m, shared) } else { 0 };
         Some(Self { way, volume: volumes.w, images, unaligned: None })
     }

@@ -71,8 +71,7 @@ fn special(
     depthwise: impl FnOnce() -> Option<Launch>,
     few: impl FnOnce() -> Option<Launch>,
 ) -> Option<Launch> {
-    let launch = if m.algorithm.allows(Algorithm::Depthwise) { depthwise() } else { None };
-    if launch.is_none() && m.algorithm.allows(Algorithm::Few) { few() } else { launch }
+    m.family(Algorithm::Depthwise, depthwise).or_else(|| m.family(Algorithm::Few, few))
 }
 
 /// dgrad and the bytes of workspace that it has use for, which lie in front of wgrad's.
