@@ -21,11 +21,14 @@ pub(crate) struct Tuned {
     known: RwLock<Known>,
 }
 
+/// What was found for calls.
+type Calls<T> = HashMap<PlanKey, T, FxBuildHasher>;
+
 #[derive(Default)]
 struct Known {
     generation: u64,
-    calls: HashMap<PlanKey, Algorithm, FxBuildHasher>,
-    workspaces: HashMap<PlanKey, u64, FxBuildHasher>,
+    calls: Calls<Algorithm>,
+    workspaces: Calls<u64>,
 }
 
 impl Tuned {
@@ -66,10 +69,7 @@ impl Tuned {
         let bytes = choice::most_workspace(kernel, args, &options, &self.model.target)?;
         if let Some((key, _)) = call {
             let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-            if known.workspaces.len() >= MOST_CALLS {
-                known.workspaces.clear();
-            }
-            known.workspaces.insert(key, bytes);
+            remember(&mut known.workspaces, key, bytes);
         }
         Ok(bytes)
     }
@@ -94,11 +94,19 @@ impl Tuned {
         }
         let Ok(algorithm) = self.autotune.answer(&self.model, kernel, args, options) else { return *options };
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.generation != generation || known.calls.len() >= MOST_CALLS {
+        if known.generation != generation {
             known.generation = generation;
             known.calls.clear();
         }
-        known.calls.insert(key, algorithm);
+        remember(&mut known.calls, key, algorithm);
         options.algorithm(algorithm)
     }
+}
+
+/// Keeps what was found for a call, and forgets all others where they are too many.
+fn remember<T>(calls: &mut Calls<T>, key: PlanKey, found: T) {
+    if calls.len() >= MOST_CALLS {
+        calls.clear();
+    }
+    calls.insert(key, found);
 }

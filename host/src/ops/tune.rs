@@ -9,8 +9,9 @@ use crate::kernel::{Algorithm, Kernel};
 use crate::tensor::Use;
 
 impl Call<'_> {
-    pub(crate) fn tuning(self, tune: bool) -> Self {
-        Self { tune, ..self }
+    /// The same call, to be measured.
+    pub(crate) fn tuning(self) -> Self {
+        Self { tune: true, ..self }
     }
 
     /// Runs the kernel, or measures its algorithms, as the call says. The answer is that of a measurement.

@@ -223,7 +223,7 @@ Result cuGraphExecDestroy(Handle exec) { NEED_CONTEXT(); ENTER(exec, 0); return 
 
 /* Memory: addresses only, but for copies, which go through one small array. */
 static unsigned char bytes_of_device[4096];
-/* What of a fill lies in the array. */
+/* What of a fill or a copy lies in the array. */
 static size_t within(Handle at, size_t bytes) {
     size_t room = sizeof bytes_of_device - (at & 511);
     return bytes < room ? bytes : room;
@@ -253,8 +253,8 @@ Result cuPointerGetAttribute(int *value, unsigned attribute, Handle memory) {
     *value = 1;
     return SUCCESS;
 }
-Result cuMemcpyHtoDAsync_v2(Handle to, const void *from, size_t bytes, Handle stream) { NEED_CONTEXT(); ENTER(to, stream); memcpy(bytes_of_device + (to & 511), from, bytes); return SUCCESS; }
-Result cuMemcpyDtoHAsync_v2(void *to, Handle from, size_t bytes, Handle stream) { NEED_CONTEXT(); ENTER(from, stream); memcpy(to, bytes_of_device + (from & 511), bytes); return SUCCESS; }
+Result cuMemcpyHtoDAsync_v2(Handle to, const void *from, size_t bytes, Handle stream) { NEED_CONTEXT(); ENTER(to, stream); memcpy(bytes_of_device + (to & 511), from, within(to, bytes)); return SUCCESS; }
+Result cuMemcpyDtoHAsync_v2(void *to, Handle from, size_t bytes, Handle stream) { NEED_CONTEXT(); ENTER(from, stream); memset(to, 0, bytes); memcpy(to, bytes_of_device + (from & 511), within(from, bytes)); return SUCCESS; }
 Result cuMemcpyDtoDAsync_v2(Handle to, Handle from, size_t bytes, Handle stream) { NEED_CONTEXT(); ENTER(to, from); (void)bytes; (void)stream; return SUCCESS; }
 Result cuMemsetD8Async(Handle to, unsigned char value, size_t bytes, Handle stream) { NEED_CONTEXT(); ENTER(to, stream); memset(bytes_of_device + (to & 511), value, within(to, bytes)); return SUCCESS; }
 

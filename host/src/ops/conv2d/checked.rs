@@ -156,7 +156,7 @@ pub fn conv2d_into<'a, 'b, 'c, D: Num>(
     y: impl Into<TensorMut<'c, D>>,
     workspace: &mut Workspace,
 ) -> Result<()> {
-    forward(stream, conv, x.into(), w.into(), &y.into(), workspace, false).map(drop)
+    forward(&Call::new(stream).workspace(workspace), conv, [x.into(), w.into()], &y.into()).map(drop)
 }
 
 /// Measures which algorithm computes this call of [`conv2d_into`] fastest, as [`Device::tune`] does: `y` holds the result
@@ -173,17 +173,14 @@ pub fn conv2d_tune<'a, 'b, 'c, D: Num>(
     y: impl Into<TensorMut<'c, D>>,
     workspace: &mut Workspace,
 ) -> Result<Algorithm> {
-    forward(stream, conv, x.into(), w.into(), &y.into(), workspace, true)
+    forward(&Call::new(stream).workspace(workspace).tuning(), conv, [x.into(), w.into()], &y.into())
 }
 
 fn forward<D: Num>(
-    stream: &Stream,
+    call: &Call<'_>,
     conv: &Conv2d,
-    x: TensorRef<'_, D>,
-    w: TensorRef<'_, D>,
+    [x, w]: [TensorRef<'_, D>; 2],
     y: &TensorMut<'_, D>,
-    workspace: &Workspace,
-    tune: bool,
 ) -> Result<Algorithm> {
     const OP: &str = "conv2d";
     let problem = conv.problem(OP, x.shape(), w.shape())?;
@@ -195,7 +192,7 @@ fn forward<D: Num>(
     let [b, c_in, c_out, h, wd, oh, ow] = problem.numbers;
     let args = (x.pointer(), w.pointer(), y.pointer(), b, c_in, c_out, h, wd, oh, ow);
     let uses = [x.reads("x"), w.reads("w"), y.writes("y")];
-    Call::new(stream).workspace(workspace).tuning(tune).run_or_tune(&kernel, args, &uses)
+    call.run_or_tune(&kernel, args, &uses)
 }
 
 /// Bytes of workspace with which [`conv2d_into`] can take any way; on a device with an
@@ -267,7 +264,7 @@ pub fn conv2d_backward_tune<'a, 'b, 'c, D: Num>(
     dw: Option<TensorMut<'_, D>>,
     workspace: &mut Workspace,
 ) -> Result<Algorithm> {
-    let call = Call::new(stream).workspace(workspace).tuning(true);
+    let call = Call::new(stream).workspace(workspace).tuning();
     backward(&call, conv, [dy.into(), x.into(), w.into()], dx, dw)
 }
 
